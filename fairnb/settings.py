@@ -1,0 +1,292 @@
+"""Settings: what an experiment is, and the two protocols by which a reply becomes a number."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from fairnb.errors import ParameterError
+from fairnb.seeds import ROOT_SEED
+
+DATASETS = ("lastfm1k", "ml1m")
+SAMPLINGS = ("random", "frequent", "recent-frequent")
+ICLS = ("0-shot", "ICL-1", "ICL-2")
+BENEFITS = ("hit", "rank")
+NOTIONS = ("NSD", "NCSD")
+
+
+class Protocol(BaseModel):
+    """How replies become benefits, deviations and p-values.
+
+    A protocol is a value: pass it, compare it, copy it with one field changed
+    (``PAPER.model_copy(update={"test": "welch"})``). Nothing reads a protocol from anywhere else.
+
+    Attributes
+    ----------
+    name : str
+        The word used in captions. A changed copy deserves a new name.
+    ground_truth : {"held-out", "file"}
+        The user's held-out last 20 % of interactions, or the ids in the released file's
+        ground-truth column (for ML-1M these are the 80 % of training items).
+    matching : {"exact-title", "file-ids"}
+        Titles matched to the catalogue exactly after normalising, or the ids the author's matcher gave.
+    repeated_ids : {"once", "each"}
+        Whether an item that stands twice in a list counts once or each time as a hit.
+    rank_without_hit : {"undefined", "zero"}
+        AverageRank@K of a list without a hit: undefined (the deviation is left out and counted), or 0.
+    rank_list : {"first-k", "whole"}
+        Which part of the list AverageRank looks at.
+    ncsd_population : {"everyone", "flipped"}
+        NCSD column v holds every user under do(v) (the sensitive reply for users whose true value
+        is v), or only the users whose value was flipped, filed under the value they were flipped to.
+    neutral_reference : {"neutral", "factual-neutral"}
+        The neutral reply; the released files hold two per scenario, from the same prompt text.
+        ``factual-neutral`` takes the one filed under counterfactual = no and nothing else;
+        ``neutral`` takes the other where that one is missing.
+    failed_reply : {"exclude", "miss"}
+        Whether a reply without a list leaves the sample (and is counted), or counts as no hit.
+    test : {"student", "welch"}
+        The t-test behind the column ``p``.
+    dispersion : {"group-means", "users"}
+        SNSR and SNSV over the group means (eqs 8 and 9), or the released code's SSND (range of
+        the single deviations over all users) and SSNR (root of the mean of the group variances).
+    intrinsic : {"users", "bootstrap-means"}
+        Intrinsic fairness from the group means with a percentile interval and a permutation p, or
+        the released code's mean of 1,000 bootstrap means and Welch's test on those means.
+
+    Notes
+    -----
+    Source: FairEvalLLM (arXiv 2405.02219), sections 2.2 and 4, for ``PAPER``; the notebooks and
+    result files released with it for ``RELEASED``.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    ground_truth: Literal["held-out", "file"]
+    matching: Literal["exact-title", "file-ids"]
+    repeated_ids: Literal["once", "each"]
+    rank_without_hit: Literal["undefined", "zero"]
+    rank_list: Literal["first-k", "whole"]
+    ncsd_population: Literal["everyone", "flipped"]
+    neutral_reference: Literal["neutral", "factual-neutral"]
+    failed_reply: Literal["exclude", "miss"]
+    test: Literal["student", "welch"]
+    dispersion: Literal["group-means", "users"]
+    intrinsic: Literal["users", "bootstrap-means"]
+
+
+PAPER = Protocol(
+    name="paper",
+    ground_truth="held-out",
+    matching="exact-title",
+    repeated_ids="once",
+    rank_without_hit="undefined",
+    rank_list="first-k",
+    ncsd_population="everyone",
+    neutral_reference="neutral",
+    failed_reply="exclude",
+    test="student",
+    dispersion="group-means",
+    intrinsic="users",
+)
+
+RELEASED = Protocol(
+    name="released",
+    ground_truth="file",
+    matching="file-ids",
+    repeated_ids="each",
+    rank_without_hit="zero",
+    rank_list="whole",
+    ncsd_population="flipped",
+    neutral_reference="factual-neutral",
+    failed_reply="miss",
+    test="welch",
+    dispersion="users",
+    intrinsic="bootstrap-means",
+)
+
+PROTOCOLS = {protocol.name: protocol for protocol in (RELEASED, PAPER)}
+
+BENEFIT_FILES = {
+    ("lastfm1k", "released"): "lastfm1k_top3.csv",
+    ("ml1m", "released"): "ml1m_top3.csv",
+    ("ml1m", "paper"): "ml1m_top3_heldout.csv",
+}
+
+
+class Experiment(BaseModel):
+    """Everything a notebook's parameters cell can say.
+
+    Attributes
+    ----------
+    name : str
+        The experiment, and the folder of its exhibits below ``figures/`` or ``runs/``.
+    dataset : {"lastfm1k", "ml1m"}
+        The data set that tables are made for; Figure 2 shows every data set the protocol has.
+    protocol : {"released", "paper"}
+        The name of a `Protocol`.
+    released_folder : str
+        The folder of benefit tables; empty for the one that comes with the project.
+    alpha : float
+        The level of the tests, in (0, 1).
+    small_hit, large_hit, small_rank, large_rank : float
+        Cut-offs of the levels of Table 1 on the size of δ. The paper prints none; these are ours.
+    replicates : int
+        Bootstrap replicates of users within groups.
+    permutations : int
+        Permutations where the exact distribution is larger than this number.
+    min_group : int
+        A group with fewer users is shown and marked, and left out of tests.
+    seed : int
+        The root of all named generators.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    name: str = Field(default="released", pattern=r"^[a-z0-9][a-z0-9-]*$")
+    dataset: Literal["lastfm1k", "ml1m"] = "lastfm1k"
+    protocol: Literal["released", "paper"] = "released"
+    released_folder: str = ""
+    alpha: float = Field(default=0.05, gt=0, lt=1)
+    small_hit: float = Field(default=0.05, gt=0)
+    large_hit: float = Field(default=0.10, gt=0)
+    small_rank: float = Field(default=0.25, gt=0)
+    large_rank: float = Field(default=0.50, gt=0)
+    replicates: int = Field(default=1000, ge=100, le=1_000_000)
+    permutations: int = Field(default=10_000, ge=100, le=1_000_000)
+    min_group: int = Field(default=5, ge=2)
+    seed: int = Field(default=ROOT_SEED, ge=0)
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise ParameterError(_first_line(error, type(self))) from None
+
+    @field_validator("alpha", "small_hit", "large_hit", "small_rank", "large_rank", mode="before")
+    @classmethod
+    def _whole_numbers_are_numbers(cls, value: object) -> object:
+        return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+    @model_validator(mode="after")
+    def _cut_offs_rise(self) -> Experiment:
+        for benefit in BENEFITS:
+            small, large = getattr(self, f"small_{benefit}"), getattr(self, f"large_{benefit}")
+            if small >= large:
+                raise ValueError(f"small_{benefit} = {small} must be below large_{benefit} = {large}")
+        return self
+
+    @property
+    def rules(self) -> Protocol:
+        """The protocol itself."""
+        return PROTOCOLS[self.protocol]
+
+    @property
+    def cutoffs(self) -> dict[str, tuple[float, float]]:
+        """Cut-offs of |δ| per benefit: (small, large)."""
+        return {"hit": (self.small_hit, self.large_hit), "rank": (self.small_rank, self.large_rank)}
+
+    @property
+    def is_default(self) -> bool:
+        """Whether this is the experiment whose exhibits are under version control."""
+        return self == Experiment()
+
+    @property
+    def slug(self) -> str:
+        """A folder name: the experiment's name, and a hash of the settings where they differ."""
+        if self.is_default:
+            return self.name
+        text = json.dumps(self.model_dump(), sort_keys=True)
+        return f"{self.name}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
+class Plan(BaseModel):
+    """An experiment file: the notebooks to run, in which order, and what to set in them.
+
+    Attributes
+    ----------
+    name, title : str
+        What the run is called in folders and in messages.
+    notebooks : dict of str to list of str
+        Notebook (without ``.ipynb``) to the notebooks that must have run before it.
+    parameters : dict
+        Settings that differ from the defaults, by the names of `Experiment`.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
+    title: str
+    notebooks: dict[str, list[str]] = Field(min_length=1)
+    parameters: dict[str, bool | int | float | str] = {}
+
+    @model_validator(mode="after")
+    def _order_exists(self) -> Plan:
+        for notebook, needs in self.notebooks.items():
+            for need in needs:
+                if need not in self.notebooks:
+                    raise ValueError(f"notebook {notebook} needs {need}, which the plan does not run")
+        done: set[str] = set()
+        while len(done) < len(self.notebooks):
+            ready = {name for name, needs in self.notebooks.items() if done.issuperset(needs)} - done
+            if not ready:
+                raise ValueError(f"notebooks wait for each other: {sorted(set(self.notebooks) - done)}")
+            done |= ready
+        return self
+
+
+def plans() -> list[str]:
+    """Return the names of the experiments that come with fairnb."""
+    folder = resources.files("fairnb") / "experiments"
+    return sorted(item.name.removesuffix(".toml") for item in folder.iterdir() if item.name.endswith(".toml"))
+
+
+def load_plan(name_or_file: str) -> Plan:
+    """Read an experiment by its name or from a TOML file.
+
+    Raises
+    ------
+    ParameterError
+        If it is neither, or the file has a line or a key that does not belong there.
+    """
+    if name_or_file in plans():
+        text = (resources.files("fairnb") / "experiments" / f"{name_or_file}.toml").read_text("utf-8")
+    else:
+        file = Path(name_or_file)
+        if not file.is_file():
+            raise ParameterError(
+                f"{name_or_file}: no such experiment; expected one of {', '.join(plans())}, or a .toml file"
+            )
+        try:
+            text = file.read_text("utf-8")
+        except UnicodeDecodeError:
+            raise ParameterError(
+                f"{file}: not a text file in UTF-8; expected an experiment in TOML"
+            ) from None
+    try:
+        return Plan(**tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise ParameterError(f"{name_or_file}: not valid TOML: {error}") from None
+    except ValidationError as error:
+        raise ParameterError(f"{name_or_file}: {_first_line(error, Plan)}") from None
+
+
+def _first_line(error: ValidationError, model: type[BaseModel]) -> str:
+    """Tell the first validation error in one line: the field, what was expected, what came."""
+    first = error.errors()[0]
+    field = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        return f"{field}: unknown setting; known are {', '.join(model.model_fields)}"
+    if first["type"] == "missing":
+        return f"{field}: missing; add it"
+    message = first["msg"].removeprefix("Value error, ")
+    if not field:
+        return message
+    return f"{field} = {first['input']!r}: {message[0].lower()}{message[1:]}"
