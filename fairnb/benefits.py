@@ -160,9 +160,7 @@ def benefits(
     """
     strangers = set(rankings["reply"]) - set(replies["reply"])
     if strangers:
-        raise DataError(
-            f"rankings: reply {min(strangers)!r} is not among the replies; drop it or add it there"
-        )
+        raise DataError(f"rankings: reply {min(strangers)!r} is not among the replies; drop it or add it there")
     listed = rankings.sort_values(["reply", "rank"], kind="stable")
     listed = listed.assign(repeat=listed.duplicated(["reply", "item_id"]))
     if protocol.repeated_ids == "once":

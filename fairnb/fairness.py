@@ -124,18 +124,14 @@ def deviations(benefits: pd.DataFrame, notion: str, attribute: Attribute, protoc
     if notion == "NSD":
         stated = sensitive
     else:
-        flipped = known[
-            (known["demographics"] == attribute.demographics) & (known["counterfactual"] == "yes")
-        ]
+        flipped = known[(known["demographics"] == attribute.demographics) & (known["counterfactual"] == "yes")]
         if "stated" in flipped.columns:
             flipped = flipped.assign(group=flipped["stated"])
         else:
             flipped = flipped.assign(group=flipped["group"].map(_flip(attribute, known)))
         stated = flipped if protocol.ncsd_population == "flipped" else pd.concat([flipped, sensitive])
     key = ["user", "sampling", "icl"]
-    pairs = stated.merge(
-        reference[[*key, "status", *_COLUMN.values()]], on=key, how="left", suffixes=("", "_ref")
-    )
+    pairs = stated.merge(reference[[*key, "status", *_COLUMN.values()]], on=key, how="left", suffixes=("", "_ref"))
     parts = [_deviation(pairs, benefit, protocol) for benefit in BENEFITS]
     return pd.concat(parts, ignore_index=True)
 
@@ -162,9 +158,7 @@ def _flip(attribute: Attribute, benefits: pd.DataFrame) -> dict[str, str]:
             )
         parts.append(dict(zip(values, reversed(values), strict=True)))
     for values in product(*parts):
-        opposite[" & ".join(values)] = " & ".join(
-            part[value] for part, value in zip(parts, values, strict=True)
-        )
+        opposite[" & ".join(values)] = " & ".join(part[value] for part, value in zip(parts, values, strict=True))
     return opposite
 
 
@@ -216,9 +210,7 @@ def level(delta: float, p: float, cutoffs: tuple[float, float], alpha: float = 0
     return 1 if size < small else 2 if size < large else 3
 
 
-def compare(
-    frame: pd.DataFrame, groups: Sequence[str], experiment: Experiment, benefit: str
-) -> dict[str, object]:
+def compare(frame: pd.DataFrame, groups: Sequence[str], experiment: Experiment, benefit: str) -> dict[str, object]:
     """Compare the values of two groups with everything that stands beside a difference.
 
     Parameters
@@ -255,9 +247,7 @@ def compare(
     delta = statistics.mean(x) - statistics.mean(y)
     small = [name for name, values in zip(groups, (x, y), strict=True) if values.size < experiment.min_group]
     constant = [
-        name
-        for name, values in zip(groups, (x, y), strict=True)
-        if values.size > 1 and statistics.no_variation(values)
+        name for name, values in zip(groups, (x, y), strict=True) if values.size > 1 and statistics.no_variation(values)
     ]
     notes = [f"n < {experiment.min_group} in {name}: described, not tested" for name in small]
     notes += [f"no variation in {name}" for name in constant if name not in small]
@@ -385,9 +375,7 @@ def table(
     return result.assign(q=statistics.benjamini_hochberg(result["p"]))
 
 
-def omnibus(
-    benefits: pd.DataFrame, experiment: Experiment, attribute: Attribute, notion: str
-) -> pd.DataFrame:
+def omnibus(benefits: pd.DataFrame, experiment: Experiment, attribute: Attribute, notion: str) -> pd.DataFrame:
     """Test all groups of an attribute at once, per scenario and benefit.
 
     Returns
@@ -406,11 +394,7 @@ def omnibus(
             for name in attribute.order(delta["group"])
         }
         tested = [group for group in values.values() if len(group) >= experiment.min_group]
-        left_out = [
-            f"{name} (n = {len(group)})"
-            for name, group in values.items()
-            if len(group) < experiment.min_group
-        ]
+        left_out = [f"{name} (n = {len(group)})" for name, group in values.items() if len(group) < experiment.min_group]
         head = {
             "attribute": attribute.name,
             "notion": notion,
@@ -475,9 +459,7 @@ def intrinsic(
         wide, group = _neutral_values(benefits, attribute, experiment.rules, benefit)
         order = attribute.order(group)
         for sampling, icl in product(SAMPLINGS, ICLS):
-            values = (
-                wide[sampling, icl] if (sampling, icl) in wide.columns else pd.Series(math.nan, wide.index)
-            )
+            values = wide[sampling, icl] if (sampling, icl) in wide.columns else pd.Series(math.nan, wide.index)
             part = {name: values[(group == name) & values.notna()].to_numpy(dtype=float) for name in order}
             drawn = {
                 name: statistics.bootstrap_means(
@@ -566,9 +548,7 @@ def targets(
         order = attribute.order(group)
         for target, (sampling, icl) in product(("proportional", "uniform"), product(SAMPLINGS, ICLS)):
             head = {"attribute": attribute.name, "target": target, "sampling": sampling, "icl": icl}
-            values = (
-                wide[sampling, icl] if (sampling, icl) in wide.columns else pd.Series(math.nan, wide.index)
-            )
+            values = wide[sampling, icl] if (sampling, icl) in wide.columns else pd.Series(math.nan, wide.index)
             known = values.notna()
             rows.append({**head, **_distance(values[known], group[known], order, target, experiment)})
     return pd.DataFrame(rows)
@@ -580,11 +560,7 @@ def _distance(
     number = values.to_numpy(dtype=float)
     member = np.stack([(group == name).to_numpy() for name in order]).astype(float)
     sizes = member.sum(axis=1)
-    goal = (
-        sizes / sizes.sum()
-        if target == "proportional" and sizes.sum()
-        else np.full(len(order), 1 / len(order))
-    )
+    goal = sizes / sizes.sum() if target == "proportional" and sizes.sum() else np.full(len(order), 1 / len(order))
 
     def shares(sums: np.ndarray) -> np.ndarray:
         amount = sums if target == "proportional" else sums / sizes
@@ -629,3 +605,37 @@ def _distance(
             f"{short}_p": p if tested else math.nan,
         }
     return row
+
+
+def intrinsic_means(
+    benefits: pd.DataFrame, experiment: Experiment, attribute: Attribute, benefit: str = "hit"
+) -> pd.DataFrame:
+    """Compute each group's mean benefit from the neutral ranker, with an interval of its own.
+
+    Returns
+    -------
+    DataFrame
+        ``attribute``, ``group``, ``sampling``, ``icl``, ``n``, ``mean``, ``low``, ``high`` (95 % percentile
+        interval; NaN for a group under ``min_group``).
+    """
+    wide, group = _neutral_values(benefits, attribute, experiment.rules, benefit)
+    rows = []
+    for name, (sampling, icl) in product(attribute.order(group), product(SAMPLINGS, ICLS)):
+        values = wide[sampling, icl] if (sampling, icl) in wide.columns else pd.Series(math.nan, wide.index)
+        part = values[(group == name) & values.notna()].to_numpy(dtype=float)
+        rng = seeds.generator("bootstrap", attribute.name, name, root=experiment.seed)
+        low, high = statistics.percentile_interval(statistics.bootstrap_means(part, experiment.replicates, rng))
+        tested = part.size >= experiment.min_group
+        rows.append(
+            {
+                "attribute": attribute.name,
+                "group": name,
+                "sampling": sampling,
+                "icl": icl,
+                "n": part.size,
+                "mean": statistics.mean(part),
+                "low": low if tested else math.nan,
+                "high": high if tested else math.nan,
+            }
+        )
+    return pd.DataFrame(rows)

@@ -9,9 +9,7 @@ from typing import Literal
 Status = Literal["ok", "empty", "unparsed"]
 
 _ENUMERATOR = re.compile(r"^\s*(?:[-*•–]\s+|\(?\d{1,3}[.)]\s+|#{1,6}\s+)")
-_LABEL = re.compile(
-    r"^(?:movie title|movie|film|title|song|recommended movie|recommendation)\s*:\s*", re.IGNORECASE
-)
+_LABEL = re.compile(r"^(?:movie title|movie|film|title|song|recommended movie|recommendation)\s*:\s*", re.IGNORECASE)
 _NOT_A_TITLE = re.compile(r"^(?:genres?|genre\(s\)|year|reason|explanation)\s*:", re.IGNORECASE)
 _QUOTED = re.compile(r"^[\"“](?P<title>.+?)[\"”](?=\s|[,.;:]|$)")
 _SPACED_DASH = re.compile(r"\"?\s+[-–—]\s+")

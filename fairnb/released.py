@@ -190,17 +190,13 @@ def _ranked_titles(replies: files.Replies, catalogue: Catalogue) -> pd.DataFrame
     return pd.DataFrame(rows, columns=["reply", "rank", "item_id"])
 
 
-def _table(
-    source: files.Replies, rankings: pd.DataFrame, truth: pd.DataFrame, protocol: Protocol
-) -> pd.DataFrame:
+def _table(source: files.Replies, rankings: pd.DataFrame, truth: pd.DataFrame, protocol: Protocol) -> pd.DataFrame:
     table = source.replies.merge(source.users, on="user_id", validate="many_to_one")
     parsed = [parse_lines(text) for text in table["text"]]
     table["n_items"] = [len(reply.items) for reply in parsed]
     table["n_matched"] = table["reply"].map(rankings.groupby("reply").size()).fillna(0).astype(int)
     # What the file's own columns did not hold keeps that status; our reading of the text comes second.
-    table["status"] = [
-        own if own != "ok" else reply.status for own, reply in zip(table["status"], parsed, strict=True)
-    ]
+    table["status"] = [own if own != "ok" else reply.status for own, reply in zip(table["status"], parsed, strict=True)]
     scored = benefits(rankings, truth, source.replies, files.K, protocol)
     return table.merge(scored, on="reply", validate="one_to_one")[COLUMNS]
 
@@ -217,7 +213,6 @@ def _require_same_users(source: files.Replies, part: pd.DataFrame, name: str) ->
 
 def _split_counts(train: pd.DataFrame, test: pd.DataFrame) -> pd.DataFrame:
     rows = [
-        ("ml1m", part, len(frame), frame["user_id"].nunique())
-        for part, frame in (("train", train), ("test", test))
+        ("ml1m", part, len(frame), frame["user_id"].nunique()) for part, frame in (("train", train), ("test", test))
     ]
     return pd.DataFrame(rows, columns=["dataset", "part", "rows", "users"])

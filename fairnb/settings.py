@@ -267,9 +267,7 @@ def load_plan(name_or_file: str) -> Plan:
         try:
             text = file.read_text("utf-8")
         except UnicodeDecodeError:
-            raise ParameterError(
-                f"{file}: not a text file in UTF-8; expected an experiment in TOML"
-            ) from None
+            raise ParameterError(f"{file}: not a text file in UTF-8; expected an experiment in TOML") from None
     try:
         return Plan(**tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:

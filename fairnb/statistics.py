@@ -227,9 +227,7 @@ def hedges_g(first: npt.ArrayLike, second: npt.ArrayLike, *, confidence: float =
     x, y = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
     if min(x.size, y.size) < 2 or (no_variation(x) and no_variation(y)):
         return Interval(math.nan, math.nan, math.nan)
-    g, var = effectsize_smd(
-        mean(x), math.sqrt(variance(x, 1)), x.size, mean(y), math.sqrt(variance(y, 1)), y.size
-    )
+    g, var = effectsize_smd(mean(x), math.sqrt(variance(x, 1)), x.size, mean(y), math.sqrt(variance(y, 1)), y.size)
     half = float(stats.norm.isf((1 - confidence) / 2)) * math.sqrt(var)
     return Interval(float(g), float(g) - half, float(g) + half)
 

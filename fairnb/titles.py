@@ -16,9 +16,7 @@ ARTICLES = (
     *("o", "os", "as", "um", "uma"),
     *("de", "het", "een", "den", "det", "en", "ett"),
 )
-_TRAILING_ARTICLE = re.compile(
-    rf"^(?P<rest>.+),\s+(?P<article>{'|'.join(map(re.escape, ARTICLES))})$", re.IGNORECASE
-)
+_TRAILING_ARTICLE = re.compile(rf"^(?P<rest>.+),\s+(?P<article>{'|'.join(map(re.escape, ARTICLES))})$", re.IGNORECASE)
 _YEAR = re.compile(r"\s*\((?P<year>(?:18|19|20)\d\d)\)\s*$")
 _BRACKET = re.compile(r"\s*\((?P<inside>[^()]*)\)\s*$")
 _ALSO_KNOWN = re.compile(r"^a\.?k\.?a\.?\s+", re.IGNORECASE)

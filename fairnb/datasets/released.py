@@ -205,8 +205,7 @@ def _require(table: pd.DataFrame, columns: list[str], file: Path) -> None:
     for column in columns:
         if column not in table.columns:
             raise DataError(
-                f"{file}: no column {column}; expected {', '.join(columns)}; "
-                f"it was renamed or this is another file"
+                f"{file}: no column {column}; expected {', '.join(columns)}; it was renamed or this is another file"
             )
 
 
@@ -226,8 +225,7 @@ def _users(table: pd.DataFrame, dataset: str, file: Path) -> pd.DataFrame:
     if user_id.duplicated().any():
         row = int(user_id.duplicated().to_numpy().argmax())
         raise DataError(
-            f"{file}, line {row + 2}, column userId: user {user_id[row]} stands twice; "
-            f"expected one row a user"
+            f"{file}, line {row + 2}, column userId: user {user_id[row]} stands twice; expected one row a user"
         )
     labels = {"gender": {name: name for name in GENDERS}, "age_group": _AGE_LABELS[dataset]}
     users = pd.DataFrame({"user_id": user_id, "user": range(1, len(table) + 1)})
@@ -258,15 +256,12 @@ def _conditions(table: pd.DataFrame, file: Path) -> tuple[dict[tuple[str, str, s
             or parts["sampling"] not in SAMPLINGS
         ):
             raise DataError(
-                f"{file}: column {name} names no condition of the design; "
-                f"it was renamed or this is another file"
+                f"{file}: column {name} names no condition of the design; it was renamed or this is another file"
             )
         if parts["ids"]:
             continue
         counterfactual = "yes" if parts["counterfactual"] == "True" else "no"
-        found[counterfactual, parts["sampling"], from_tag[parts["demographics"]], from_icl[parts["icl"]]] = (
-            name
-        )
+        found[counterfactual, parts["sampling"], from_tag[parts["demographics"]], from_icl[parts["icl"]]] = name
     if not found:
         raise DataError(f"{file}: no column recommendation_for_prompt_...; this is another file")
     _require(table, [f"{name}_itemIds" for name in found.values()], file)

@@ -1,0 +1,568 @@
+"""The tables of FairEvalLLM, each rebuilt number beside the printed one."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from fairnb import fairness, paths, released, statistics
+from fairnb.exhibits.exhibit import Exhibit, decimals, p_text
+from fairnb.settings import BENEFIT_FILES, BENEFITS, Experiment
+
+DATASET_LABELS = {"lastfm1k": "Last.fm 1K", "ml1m": "MovieLens 1M"}
+# The paper's Table 2 abbreviates the samplings; its CSV has the same labels.
+SAMPLING_LABELS = {"random": "rand", "frequent": "freq", "recent-frequent": "rec-freq"}
+PRINTED_DATASET = "lastfm1k"
+_SIX = {"group1": 4, "group2": 4, "delta": 4, "p": 3, "ssnd": 4, "ssnr": 4}
+_STANDARD_ERRORS = 3
+
+
+def source(experiment: Experiment, dataset: str | None = None) -> str:
+    """Say in a caption what the numbers come from."""
+    name = DATASET_LABELS[dataset or experiment.dataset]
+    other = f" Tables from {experiment.released_folder}." if experiment.released_folder else ""
+    return f"{name}, the 80 released users, replies of gpt-3.5-turbo, K = 3. Protocol: {experiment.protocol}.{other}"
+
+
+def load(experiment: Experiment, dataset: str | None = None) -> pd.DataFrame:
+    """Read the benefit table of the experiment (or of another data set under its protocol)."""
+    return released.read_benefits(dataset or experiment.dataset, experiment.protocol, benefits_folder(experiment))
+
+
+def benefits_folder(experiment: Experiment) -> Path:
+    """Return the folder of benefit tables: the project's, or the one that the settings name."""
+    if not experiment.released_folder:
+        return paths.released()
+    return paths.root() / experiment.released_folder
+
+
+def datasets(experiment: Experiment) -> list[str]:
+    """List the data sets that the experiment's protocol can be applied to."""
+    return [dataset for dataset, protocol in BENEFIT_FILES if protocol == experiment.protocol]
+
+
+def table1(rows: pd.DataFrame, experiment: Experiment) -> Exhibit:
+    """Table 1: the levels, their cut-offs, and how many rows of Table 2 have each.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        From `fairnb.fairness.table`.
+    experiment : Experiment
+        Its cut-offs and level.
+    """
+    (hit_small, hit_large), (rank_small, rank_large) = experiment.cutoffs["hit"], experiment.cutoffs["rank"]
+    rules = {
+        1: ("small, p ≥ α", f"|δ| < {hit_small:g}", f"|δ| < {rank_small:g}"),
+        2: ("fairly large, p ≥ α", f"|δ| < {hit_large:g}", f"|δ| < {rank_large:g}"),
+        3: ("large, p ≥ α", f"|δ| ≥ {hit_large:g}", f"|δ| ≥ {rank_large:g}"),
+        4: ("any, p < α", "p < α", "p < α"),
+    }
+    lines = []
+    for number, word in fairness.LEVELS.items():
+        counts = [int(((rows["benefit"] == benefit) & rows["level"].eq(number)).sum()) for benefit in BENEFITS]
+        lines.append((number, word, *rules[number], *counts))
+    none = [int(((rows["benefit"] == benefit) & rows["level"].isna()).sum()) for benefit in BENEFITS]
+    lines.append((pd.NA, "no level", "not tested: too few users, or undefined", "", "", *none))
+    data = pd.DataFrame(lines, columns=["level", "status", "paper", "hit_rule", "rank_rule", "hit_rows", "rank_rows"])
+    shown = data.astype(object).map(lambda cell: "" if cell is pd.NA else str(cell))
+    shown.columns = pd.Index(["level", "status", "in the paper", "hit", "rank", "rows (hit)", "rows (rank)"])
+    marks = pd.DataFrame("", index=shown.index, columns=shown.columns)
+    marks.iloc[:4, 1] = [f"level {number}" for number in fairness.LEVELS]
+    caption = (
+        f"Levels of concern and the number of rows of Table 2 at each. α = {experiment.alpha:g}. The paper prints "
+        f"no cut-offs: those for |δ| are this project's defaults and parameters of the notebook. A group in which "
+        f"no user's ΔB differs is never level 4. {source(experiment)}"
+    )
+    return Exhibit("table1", "Table 1", caption, data, shown, marks)
+
+
+def table2(rows: pd.DataFrame, experiment: Experiment) -> Exhibit:
+    """Table 2: NSD and NCSD for hit and rank, with the printed numbers where there are any.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        From `fairnb.fairness.table`, for gender and age.
+    experiment : Experiment
+
+    Returns
+    -------
+    Exhibit
+        Its data has the columns of the printed table (``group1``, ``group2``, ``delta``, ``p``, ``ssnd``,
+        ``ssnr``; under the paper's protocol ``snsr``, ``snsv`` in place of the last two), then ``n1``,
+        ``n2``, the p-values of four tests, ``hedges_g``, ``q``, ``level`` and ``printed_agrees`` (empty
+        where nothing is printed for these settings).
+    """
+    spread = ["ssnd", "ssnr"] if experiment.rules.dispersion == "users" else ["snsr", "snsv"]
+    head = ["attribute", "notion", "icl", "sampling", "benefit"]
+    columns = [*head, "group1", "group2", "delta", "p", *spread, "n1", "n2", "p_student", "p_welch"]
+    columns += ["p_permutation", "p_mannwhitney", "hedges_g", "q", "level"]
+    data = rows[columns].assign(sampling=rows["sampling"].map(SAMPLING_LABELS))
+    printed = _printed(data, experiment)
+    agrees = agreement(data, printed) if printed is not None else pd.Series(pd.NA, data.index, dtype="boolean")
+    data = data.assign(printed_agrees=agrees)
+
+    shown, marks = _table2_cells(rows, data, printed, spread)
+    measures = (
+        "SSND: range of the users' ΔB over both columns; SSNR: root of the mean of the two group variances"
+        if experiment.rules.dispersion == "users"
+        else "SNSR: range, SNSV: population standard deviation of the two group means"
+    )
+    population = (
+        "users whose value was flipped, under the value they were flipped to"
+        if experiment.rules.ncsd_population == "flipped"
+        else "all users under do(value)"
+    )
+    compared = "" if printed is None else " Printed values from the paper, to 4 decimals (p: 3)."
+    caption = (
+        f"Mean deviation ΔB from the neutral list per group, δ = group 1 − group 2 (Male − Female; Young − Old). "
+        f"{source(experiment)} p: {_test_name(experiment)}, two-sided. {measures}. NCSD columns: {population}. "
+        f"Levels by Table 1.{compared}"
+    )
+    return Exhibit("table2", "Table 2", caption, data, shown, marks, labels=3)
+
+
+def _test_name(experiment: Experiment) -> str:
+    return "Welch's t-test" if experiment.rules.test == "welch" else "Student's t-test"
+
+
+def _printed(data: pd.DataFrame, experiment: Experiment) -> pd.DataFrame | None:
+    if experiment.dataset != PRINTED_DATASET or experiment.protocol != "released":
+        return None
+    printed = pd.read_csv(paths.published() / "fairevalllm_table2.csv")
+    head = ["attribute", "notion", "icl", "sampling", "benefit"]
+    merged = data[head].merge(printed, on=head, how="left", validate="one_to_one")
+    merged.index = data.index
+    return merged
+
+
+def agreement(data: pd.DataFrame, printed: pd.DataFrame) -> pd.Series:
+    """Tell per row whether all six rebuilt numbers equal the printed ones to every printed digit.
+
+    Parameters
+    ----------
+    data, printed : DataFrame
+        Columns ``group1``, ``group2``, ``delta``, ``p``, ``ssnd``, ``ssnr``, on the same index.
+
+    Returns
+    -------
+    Series of bool
+    """
+    equal = pd.Series(data=True, index=data.index)
+    for column, places in _SIX.items():
+        # Printed decimals are exact; half a unit of the twelfth digit only covers their binary form.
+        equal &= (data[column].astype(float).round(places) - printed[column]).abs() < 1e-9
+    return equal.astype("boolean")
+
+
+def _table2_cells(
+    rows: pd.DataFrame, data: pd.DataFrame, printed: pd.DataFrame | None, spread: list[str]
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    names = {"group1": "mean ΔB 1", "group2": "mean ΔB 2", "delta": "δ", "p": "p"}
+    names |= {column: column.upper() for column in spread}
+    cells: dict[tuple[str, str], list[str]] = {
+        ("", "attribute"): data["attribute"].tolist(),
+        ("", "notion"): data["notion"].tolist(),
+        ("", "scenario"): [f"{icl} / {sampling}" for icl, sampling in zip(data["icl"], data["sampling"], strict=True)],
+        ("", "benefit"): data["benefit"].tolist(),
+        ("", "n1, n2"): [f"{n1}, {n2}" for n1, n2 in zip(data["n1"], data["n2"], strict=True)],
+    }
+    differs: dict[tuple[str, str], pd.Series] = {}
+    for column, name in names.items():
+        places = _SIX.get(column, 4)
+        write = p_text if column == "p" else lambda value: decimals(value, 4)
+        if printed is None:
+            cells["", name] = [write(value) for value in data[column]]
+            continue
+        cells[name, "rebuilt"] = [write(value) for value in data[column]]
+        cells[name, "printed"] = [write(value) for value in printed[column]]
+        gap = (data[column].astype(float).round(places) - printed[column]).abs()
+        differs[name, "printed"] = ~(gap < 1e-9)
+    cells["", "level"] = [level_text(level, note) for level, note in zip(data["level"], rows["note"], strict=True)]
+    if printed is not None:
+        cells["", "agrees"] = ["yes" if agrees else "no" for agrees in data["printed_agrees"]]
+    shown = pd.DataFrame(cells, index=data.index)
+    marks = pd.DataFrame("", index=shown.index, columns=shown.columns)
+    marks["", "level"] = [f"level {level}" if pd.notna(level) else "quiet" for level in data["level"]]
+    for place, wrong in differs.items():
+        marks[place] = marks[place].mask(wrong, "differs")
+    if printed is None:
+        shown.columns = pd.Index([name for _, name in shown.columns])
+        marks.columns = shown.columns
+    return shown, marks
+
+
+def level_text(level: object, note: str) -> str:
+    """Write a level as number and word, with the note that goes with it."""
+    if pd.isna(level):
+        return note or "undefined"
+    text = f"{level} {fairness.LEVELS[int(str(level))]}"
+    return f"{text}; {note}" if note else text
+
+
+def statistics_of_table2(rows: pd.DataFrame, experiment: Experiment) -> Exhibit:
+    """Everything that stands beside the differences of Table 2: intervals, four tests, effect sizes."""
+    columns = ["attribute", "notion", "icl", "sampling", "benefit", "group1_name", "group2_name", "n1", "n2"]
+    columns += ["excluded1", "excluded2", "excluded", "delta", "low", "high", "p_student", "p_welch"]
+    columns += ["p_permutation", "p_mannwhitney", "q", "hedges_g", "g_low", "g_high", "snsr", "snsv", "note"]
+    data = rows[columns].assign(sampling=rows["sampling"].map(SAMPLING_LABELS))
+    shown = pd.DataFrame(
+        {
+            "attribute": data["attribute"],
+            "notion": data["notion"],
+            "scenario": data["icl"] + " / " + data["sampling"],
+            "benefit": data["benefit"],
+            "n1, n2": data["n1"].astype(str) + ", " + data["n2"].astype(str),
+            "excluded": data["excluded"],
+            "δ [95 %]": [
+                _with_limits(*values) for values in zip(data["delta"], data["low"], data["high"], strict=True)
+            ],
+            "Hedges g [95 %]": [
+                _with_limits(*values) for values in zip(data["hedges_g"], data["g_low"], data["g_high"], strict=True)
+            ],
+            "Student": data["p_student"].map(p_text),
+            "Welch": data["p_welch"].map(p_text),
+            "permutation": data["p_permutation"].map(p_text),
+            "Mann-Whitney": data["p_mannwhitney"].map(p_text),
+            "q": data["q"].map(p_text),
+            "note": data["note"],
+        }
+    )
+    left = rows["p"].isna().sum()
+    paired = rows["notion"].eq("NCSD").any() and experiment.rules.ncsd_population == "everyone"
+    caption = (
+        f"What stands beside each δ. Interval of δ: percentile bootstrap of users, {experiment.replicates:,} "
+        f"replicates; permutation: exact where small, else {experiment.permutations:,} seeded"
+        f"{', exchanging values within users in NCSD rows, whose columns hold the same users' if paired else ''}; "
+        f"q: Benjamini-Hochberg over the family of all {len(rows) - left} rows with a p from {_test_name(experiment)}"
+        f"{f'; {left} rows without a p leave the family' if left else ''}. {source(experiment)}"
+    )
+    return Exhibit("table2_statistics", "Statistics of Table 2", caption, data, shown, labels=3)
+
+
+def _with_limits(value: float, low: float, high: float, places: int = 3) -> str:
+    if math.isnan(value):
+        return ""
+    if math.isnan(low):
+        return decimals(value, places)
+    return f"{decimals(value, places)} [{decimals(low, places)}, {decimals(high, places)}]"
+
+
+def table3() -> Exhibit:
+    """Table 3: interactions in the train and test parts, computed where the split was released."""
+    printed = pd.read_csv(paths.published() / "fairevalllm_table3.csv")
+    counted = pd.read_csv(paths.released() / released.SPLIT_FILE)
+    data = printed.rename(columns={"rows": "printed_rows", "rows_per_user": "printed_rows_per_user"})
+    data = data.merge(counted, on=["dataset", "part"], how="left")
+    data = data.astype({"rows": "Int64", "users": "Int64"})
+    data["rows_per_user"] = (data["rows"] / data["users"]).astype(float)
+    data["source"] = np.where(data["rows"].notna(), "author's split", "print only")
+    data = data[
+        [
+            "dataset",
+            "part",
+            "rows",
+            "users",
+            "rows_per_user",
+            "printed_rows",
+            "printed_rows_per_user",
+            "source",
+        ]
+    ]
+    shown = pd.DataFrame(
+        {
+            "data set": data["dataset"].map(DATASET_LABELS),
+            "part": data["part"],
+            "rows": ["" if pd.isna(count) else f"{count:,}" for count in data["rows"]],
+            "printed rows": [f"{count:,}" for count in data["printed_rows"]],
+            "rows per user": [decimals(value, 2) for value in data["rows_per_user"]],
+            "printed per user": [decimals(value, 2) for value in data["printed_rows_per_user"]],
+            "source": data["source"],
+        }
+    )
+    caption = (
+        "Interactions of the 80 users before (train) and after (test) the temporal split at 80 %. MovieLens: "
+        "counted in the split that the author released. Last.fm: the plays were not released with the replies, "
+        "so only the printed numbers stand here."
+    )
+    return Exhibit("table3", "Table 3", caption, data, shown, labels=1)
+
+
+def table4(rows: pd.DataFrame, experiment: Experiment) -> Exhibit:
+    """Table 4: intrinsic fairness (hit), beside the printed numbers where there are any.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        From `fairnb.fairness.intrinsic` with ``benefit="hit"``.
+    experiment : Experiment
+
+    Returns
+    -------
+    Exhibit
+        Columns ``attribute, sampling, icl, group1, group2, difference, ci_low, ci_high, p_permutation,
+        printed_group1, printed_group2, printed_difference``.
+    """
+    printed = _printed_table4(experiment)
+    head = ["attribute", "sampling", "icl"]
+    data = rows[[*head, "group1", "group2", "difference", "ci_low", "ci_high", "p_permutation"]]
+    data = data.merge(printed, on=head, how="left", validate="one_to_one")
+    verdicts = compare_table4(rows, experiment)
+    shown = pd.DataFrame(
+        {
+            ("", "attribute"): data["attribute"],
+            ("", "scenario"): data["icl"] + " / " + data["sampling"],
+            ("", "n1, n2"): rows["n1"].astype(str) + ", " + rows["n2"].astype(str),
+            ("group 1", "rebuilt"): [decimals(value, 4) for value in data["group1"]],
+            ("group 1", "printed"): [decimals(value, 4) for value in data["printed_group1"]],
+            ("group 2", "rebuilt"): [decimals(value, 4) for value in data["group2"]],
+            ("group 2", "printed"): [decimals(value, 4) for value in data["printed_group2"]],
+            ("difference", "rebuilt [95 %]"): [
+                _with_limits(*values, places=4)
+                for values in zip(data["difference"], data["ci_low"], data["ci_high"], strict=True)
+            ],
+            ("difference", "printed"): [decimals(value, 4) for value in data["printed_difference"]],
+            ("", "p (permutation)"): [p_text(value) for value in data["p_permutation"]],
+            ("", "print is within 3 SE of"): verdicts["within"],
+        }
+    )
+    marks = pd.DataFrame("", index=shown.index, columns=shown.columns)
+    marks["", "print is within 3 SE of"] = np.where(
+        verdicts["within"].eq(data["attribute"]) | verdicts["within"].eq(""), "", "differs"
+    )
+    if printed["printed_group1"].isna().all():
+        keep = [column for column in shown.columns if "print" not in column[1]]
+        shown, marks = shown[keep], marks[keep]
+    drawn = (
+        f"Group columns: mean of {experiment.replicates:,} bootstrap means, as in the released code; the paper's draw "
+        f"is unseeded, so print is compared within 3 standard errors (SE) of that mean; the last column names the "
+        f"attribute whose two group means the printed pair is compatible with. "
+        if experiment.rules.intrinsic == "bootstrap-means"
+        else "Group columns: means over users. "
+    )
+    caption = (
+        f"Mean HitRate@3 of the neutral ranker per group (Male, Female; Young, Old) and difference with its 95 % "
+        f"bootstrap interval over users. {drawn}p: permutation of group labels, "
+        f"{experiment.permutations:,} seeded. {source(experiment)}"
+    )
+    return Exhibit("table4", "Table 4", caption, data, shown, marks, labels=1)
+
+
+def _printed_table4(experiment: Experiment) -> pd.DataFrame:
+    printed = pd.read_csv(paths.published() / "fairevalllm_table4.csv")
+    printed = printed[["attribute", "sampling", "icl", "group1", "group2", "delta"]]
+    printed.columns = pd.Index(
+        ["attribute", "sampling", "icl", "printed_group1", "printed_group2", "printed_difference"]
+    )
+    if experiment.dataset == PRINTED_DATASET and experiment.protocol == "released":
+        return printed
+    return printed.assign(**{column: math.nan for column in printed.columns if column.startswith("printed")})
+
+
+def compare_table4(rows: pd.DataFrame, experiment: Experiment) -> pd.DataFrame:
+    """Find, for each printed row of Table 4, the attribute whose group means it is compatible with.
+
+    A printed pair is compatible with an attribute if both numbers lie within three Monte Carlo standard
+    errors (of a mean of 1,000 bootstrap means) of that attribute's group means in the same scenario.
+
+    Returns
+    -------
+    DataFrame
+        ``attribute``, ``sampling``, ``icl``, ``within`` (names of compatible attributes joined by ``, ``;
+        ``none``; or empty where nothing is printed), indexed as `rows`.
+    """
+    printed = _printed_table4(experiment)
+    head = ["attribute", "sampling", "icl"]
+    known = rows.merge(printed, on=head, how="left", validate="one_to_one")
+    found = []
+    for row in known.itertuples():
+        if math.isnan(row.printed_group1):
+            found.append("")
+            continue
+        names = []
+        for other in known[(known["sampling"] == row.sampling) & (known["icl"] == row.icl)].itertuples():
+            gaps = (
+                abs(row.printed_group1 - other.mean1) / other.error1,
+                abs(row.printed_group2 - other.mean2) / other.error2,
+            )
+            if max(gaps) <= _STANDARD_ERRORS:
+                names.append(str(other.attribute))
+        found.append(", ".join(names) or "none")
+    return known[head].assign(within=found)
+
+
+def intrinsic_rank(rows: pd.DataFrame, experiment: Experiment) -> Exhibit:
+    """Intrinsic fairness on AverageRank, which the paper does not print."""
+    columns = [
+        "attribute",
+        "sampling",
+        "icl",
+        "n1",
+        "n2",
+        "group1",
+        "group2",
+        "difference",
+        "ci_low",
+        "ci_high",
+    ]
+    data = rows[[*columns, "p_permutation", "hedges_g", "q", "note"]]
+    shown = pd.DataFrame(
+        {
+            "attribute": data["attribute"],
+            "scenario": data["icl"] + " / " + data["sampling"],
+            "n1, n2": data["n1"].astype(str) + ", " + data["n2"].astype(str),
+            "group 1": [decimals(value, 4) for value in data["group1"]],
+            "group 2": [decimals(value, 4) for value in data["group2"]],
+            "difference [95 %]": [
+                _with_limits(*values, places=4)
+                for values in zip(data["difference"], data["ci_low"], data["ci_high"], strict=True)
+            ],
+            "p (permutation)": [p_text(value) for value in data["p_permutation"]],
+            "q": [p_text(value) for value in data["q"]],
+            "note": data["note"],
+        }
+    )
+    zero = (
+        "A list without a hit counts as rank 0, as in the released code, so that a low mean can stand for few hits."
+        if experiment.rules.rank_without_hit == "zero"
+        else "Only lists with a hit have a rank; n says how many."
+    )
+    caption = (
+        f"Mean AverageRank@3 of the neutral ranker per group (lower is better). {zero} Interval, p and q as in "
+        f"Table 4; family of q: the {len(data)} rows. {source(experiment)}"
+    )
+    return Exhibit("table4_rank", "Intrinsic fairness, average rank", caption, data, shown, labels=1)
+
+
+def targets(rows: pd.DataFrame, experiment: Experiment) -> Exhibit:
+    """Distance of the neutral ranker's benefit from two target distributions."""
+    shown = pd.DataFrame(
+        {
+            "attribute": rows["attribute"],
+            "target": rows["target"],
+            "scenario": rows["icl"] + " / " + rows["sampling"],
+            "shares": rows["shares"],
+            "target shares": rows["target_shares"],
+            "total variation [95 %]": [
+                _with_limits(*values)
+                for values in zip(rows["total_variation"], rows["tv_low"], rows["tv_high"], strict=True)
+            ],
+            "p (TV)": [p_text(value) for value in rows["tv_p"]],
+            "Jensen-Shannon [95 %]": [
+                _with_limits(*values)
+                for values in zip(rows["jensen_shannon"], rows["js_low"], rows["js_high"], strict=True)
+            ],
+            "p (JS)": [p_text(value) for value in rows["js_p"]],
+        }
+    )
+    caption = (
+        f"Hits of the neutral ranker against a target distribution over groups. proportional: a group's share of "
+        f"all hits against its share of users; uniform: the share of its MEAN against 1 / number of groups. Distances "
+        f"in [0, 1], 0 on target; they cannot be negative, so an interval above 0 is no evidence by itself: read p "
+        f"(permutation of group labels, {experiment.permutations:,} seeded). {source(experiment)}"
+    )
+    return Exhibit("targets", "Intrinsic fairness against a target", caption, rows, shown, labels=2)
+
+
+def omnibus(rows: pd.DataFrame, experiment: Experiment) -> Exhibit:
+    """All groups of an attribute (or an intersection) tested at once."""
+    shown = pd.DataFrame(
+        {
+            "attribute": rows["attribute"],
+            "notion": rows["notion"],
+            "scenario": rows["icl"] + " / " + rows["sampling"].map(SAMPLING_LABELS),
+            "benefit": rows["benefit"],
+            "groups tested": rows["groups"].astype(str),
+            "left out": rows["left_out"],
+            "ANOVA p": rows["p_anova"].map(p_text),
+            "Kruskal-Wallis p": rows["p_kruskal"].map(p_text),
+            "q": rows["q_kruskal"].map(p_text),
+        }
+    )
+    caption = (
+        f"Do any of the groups differ? One-way ANOVA and Kruskal-Wallis on ΔB. Groups under {experiment.min_group} "
+        f"users are named and left out. q: Benjamini-Hochberg over the {len(rows)} Kruskal-Wallis tests shown. "
+        f"{source(experiment)}"
+    )
+    return Exhibit("intersections", "Intersections of gender and age", caption, rows, shown, labels=3)
+
+
+def ground_truths(folder: Path | None = None) -> Exhibit:
+    """MovieLens 1M scored three ways: what "hit" means decides how many there are."""
+    base = folder or paths.released()
+    ways = (
+        (
+            "file's ids",
+            "file's ground truth (the train items)",
+            BENEFIT_FILES["ml1m", "released"],
+            "released",
+        ),
+        ("exact titles", "train items", released.TRAIN_FILE, ""),
+        ("exact titles", "held-out items", BENEFIT_FILES["ml1m", "paper"], "paper"),
+    )
+    lines = []
+    for matching, truth, name, protocol in ways:
+        table = released.read_benefit_file(base / name)
+        neutral = table[(table["demographics"] == "none") & (table["counterfactual"] == "no")]
+        with_hit = neutral["hits"] > 0
+        lines.append(
+            {
+                "matching": matching,
+                "ground_truth": truth,
+                "protocol": protocol,
+                "lists": len(neutral),
+                "items": int(neutral["n_items"].sum()),
+                "matched": int(neutral["n_matched"].sum()),
+                "hits": int(neutral["hits"].sum()),
+                "hit_rate": statistics.mean(neutral["hit_rate"]),
+                "lists_with_hit": int(with_hit.sum()),
+                "average_rank_with_hit": statistics.mean(neutral.loc[with_hit, "average_rank"]),
+            }
+        )
+    data = pd.DataFrame(lines)
+    shown = pd.DataFrame(
+        {
+            "matching": data["matching"],
+            "ground truth": data["ground_truth"],
+            "protocol": data["protocol"],
+            "lists": data["lists"].astype(str),
+            "items": data["items"].map("{:,}".format),
+            "matched": data["matched"].map("{:,}".format),
+            "hits": data["hits"].map("{:,}".format),
+            "mean HR@3": [decimals(value, 4) for value in data["hit_rate"]],
+            "lists with a hit": data["lists_with_hit"].astype(str),
+            "mean AR@3 of those": [decimals(value, 3) for value in data["average_rank_with_hit"]],
+        }
+    )
+    caption = (
+        "MovieLens 1M, neutral lists (counterfactual = no; 8 of 9 scenarios are in the released file), the same "
+        "replies scored three ways. K = 3."
+    )
+    return Exhibit("ground_truths", "One set of replies, three ground truths", caption, data, shown)
+
+
+def two_protocols(released_rows: pd.DataFrame, paper_rows: pd.DataFrame) -> Exhibit:
+    """δ of every hit row of MovieLens 1M under both protocols."""
+    head = ["attribute", "notion", "icl", "sampling"]
+    columns = [*head, "n1", "n2", "delta", "p", "note"]
+    parts = [rows.loc[rows["benefit"] == "hit", columns] for rows in (released_rows, paper_rows)]
+    data = parts[0].merge(parts[1], on=head, suffixes=("_released", "_paper"), validate="one_to_one")
+    cells: dict[tuple[str, str], object] = {
+        ("", "attribute"): data["attribute"],
+        ("", "notion"): data["notion"],
+        ("", "scenario"): data["icl"] + " / " + data["sampling"].map(SAMPLING_LABELS),
+    }
+    for name in ("released", "paper"):
+        cells[name, "n1, n2"] = data[f"n1_{name}"].astype(str) + ", " + data[f"n2_{name}"].astype(str)
+        cells[name, "δ"] = [decimals(value, 4) for value in data[f"delta_{name}"]]
+        cells[name, "p"] = [p_text(value) for value in data[f"p_{name}"]]
+    caption = (
+        "MovieLens 1M, hit, δ = group 1 − group 2 under the protocol of the released code (file's ids and ground "
+        "truth, Welch) and that of the paper's text (exact titles, held-out items, do(value) for everyone, Student). "
+        "Empty: no neutral reply was released for 0-shot / rand with counterfactual = no."
+    )
+    return Exhibit("two_protocols", "Two protocols, one set of replies", caption, data, pd.DataFrame(cells), labels=2)
