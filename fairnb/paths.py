@@ -8,6 +8,7 @@ from pathlib import Path
 from fairnb.errors import FairnbError
 
 ROOT_VARIABLE = "FAIRNB_ROOT"
+FIGURES_VARIABLE = "FAIRNB_FIGURES"
 _MARKS = ("notebooks", "data", "figures", "pyproject.toml")
 
 

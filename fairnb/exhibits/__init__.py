@@ -1,5 +1,5 @@
 """Tables and charts: built once from the numbers, shown and saved in many forms."""
 
-from fairnb.exhibits.exhibit import Exhibit, folder, show, write
+from fairnb.exhibits.exhibit import Exhibit, Written, folder, say, show, write
 
-__all__ = ["Exhibit", "folder", "show", "write"]
+__all__ = ["Exhibit", "Written", "folder", "say", "show", "write"]

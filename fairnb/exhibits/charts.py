@@ -161,7 +161,7 @@ def levels(rows: pd.DataFrame, experiment: Experiment) -> Exhibit:
     keys = list(product(rows["attribute"].unique(), rows["notion"].unique()))
     palette = ListedColormap([COLOURS[f"level {number}"] for number in fairness.LEVELS])
     with _style():
-        figure = Figure(figsize=(11, 4.6), layout="constrained")
+        figure = Figure(figsize=(11, 5.2), layout="constrained")
         panels = figure.subplots(2, 1, sharex=True)
         for panel, benefit in zip(panels, BENEFITS, strict=True):
             part = data[data["benefit"] == benefit].set_index(["attribute", "notion", "sampling", "icl"])
@@ -173,7 +173,10 @@ def levels(rows: pd.DataFrame, experiment: Experiment) -> Exhibit:
             notes = [[part.at[(*key, *scenario), "note"] for scenario in SCENARIOS] for key in keys]
             number = grid.astype("Float64").to_numpy(dtype=float, na_value=np.nan)
             words = [
-                ["–" if np.isnan(v) else f"{v:.0f}{'*' if note else ''}" for v, note in zip(line, marks, strict=True)]
+                [
+                    "not tested" if np.isnan(v) else _level_words(int(v), note)
+                    for v, note in zip(line, marks, strict=True)
+                ]
                 for line, marks in zip(number, notes, strict=True)
             ]
             sns.heatmap(
@@ -186,38 +189,35 @@ def levels(rows: pd.DataFrame, experiment: Experiment) -> Exhibit:
                 linewidths=1,
                 linecolor="white",
                 cbar=False,
-                annot_kws={"color": "#111111", "fontsize": 11},
+                annot_kws={"color": "#111111", "fontsize": 8.5},
                 ax=panel,
             )
             panel.set_title("hit" if benefit == "hit" else "average rank", loc="left")
             panel.tick_params(axis="y", rotation=0)
             panel.set(xlabel="", ylabel="")
-        handles = [
-            mpl.patches.Patch(color=COLOURS[f"level {number}"], label=f"{number} {word}")
-            for number, word in fairness.LEVELS.items()
-        ]
-        figure.legend(handles=handles, loc="outside lower center", ncols=4)
     caption = (
-        f"Levels of Table 1 for every row of Table 2. * a group has no variation (then never level 4); – not tested. "
+        f"Levels of Table 1 for every row of Table 2. * a group has no variation (then never level 4). "
         f"α = {experiment.alpha:g}; cut-offs of |δ|: hit {experiment.small_hit:g} and {experiment.large_hit:g}, rank "
         f"{experiment.small_rank:g} and {experiment.large_rank:g} (this project's). {source(experiment)}"
     )
     return Exhibit("levels", "Levels", caption, data, figure=figure)
 
 
-def intrinsic_means(benefits: pd.DataFrame, rows: pd.DataFrame, experiment: Experiment) -> Exhibit:
+def _level_words(number: int, note: str) -> str:
+    first, *rest = fairness.LEVELS[number].split()
+    return "\n".join([f"{number} {first}", *rest]) + ("*" if note else "")
+
+
+def intrinsic_means(benefits: pd.DataFrame, experiment: Experiment) -> Exhibit:
     """Group means of the neutral ranker's hit rate with 95 % bootstrap intervals of each mean."""
+    names = ("gender", "age")
     data = pd.concat(
-        [
-            fairness.intrinsic_means(benefits, experiment, fairness.ATTRIBUTES[name])
-            for name in rows["attribute"].unique()
-        ],
+        [fairness.intrinsic_means(benefits, experiment, fairness.ATTRIBUTES[name]) for name in names],
         ignore_index=True,
     )
-    names = list(rows["attribute"].unique())
     with _style():
         figure = Figure(figsize=(11, 4.4), layout="constrained")
-        panels = np.atleast_1d(figure.subplots(1, len(names), sharey=True))
+        panels = figure.subplots(1, len(names), sharey=True)
         for panel, name in zip(panels, names, strict=True):
             part = data[data["attribute"] == name]
             groups = list(part["group"].unique())
@@ -280,10 +280,11 @@ def deviation_distribution(benefits: pd.DataFrame, experiment: Experiment) -> Ex
             panel.set_title(f"{name}, {notion}")
             panel.set(xlabel="change in hits, ΔB × 3", ylabel="share of pairs")
             panel.grid(visible=False, axis="x")
-            panel.legend(loc="upper left", title=None)
+            panel.legend(loc="center left", title=None)
         panels[0, 0].set_ylim(0, 1)
     caption = (
-        f"Change in the number of hits from the neutral list to the sensitive (NSD) or counterfactual (NCSD) list, over "
-        f"all scenarios; labels in percent. A user has nine pairs, so pairs are not independent. {source(experiment)}"
+        f"Change in the number of hits from the neutral list to the sensitive (NSD) or counterfactual (NCSD) list, "
+        f"over all scenarios; labels in percent. A user has nine pairs, so pairs are not independent. "
+        f"{source(experiment)}"
     )
     return Exhibit("deviation_distribution", "Distribution of ΔB", caption, data, figure=figure)

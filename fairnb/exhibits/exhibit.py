@@ -17,9 +17,8 @@ import jinja2
 import pandas as pd
 
 from fairnb import paths
+from fairnb.notebook import WRITTEN_TYPE
 from fairnb.settings import Experiment
-
-FOLDER_VARIABLE = "FAIRNB_FIGURES"
 
 # Every mark goes with a word in the cell: the colours only help the eye, and print well in grey.
 COLOURS = {
@@ -249,7 +248,7 @@ def folder(experiment: Experiment) -> Path:
     ``figures/NAME`` only for the default experiment, whose files are under version control; any other
     settings have a folder of their own below ``runs/``, so that no number is taken for another.
     """
-    named = os.environ.get(FOLDER_VARIABLE)
+    named = os.environ.get(paths.FIGURES_VARIABLE)
     if named:
         return Path(named)
     if experiment.is_default:
@@ -257,12 +256,25 @@ def folder(experiment: Experiment) -> Path:
     return paths.runs() / experiment.slug / "figures"
 
 
-def write(experiment: Experiment, exhibits: Iterable[Exhibit]) -> list[str]:
+@dataclass(frozen=True)
+class Written:
+    """The files that a notebook wrote; as the last value of a cell it tells reader and runner."""
+
+    files: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return "\n".join(["Exhibits written:", *(f"  {name}" for name in self.files)])
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, object]:
+        return {"text/plain": repr(self), WRITTEN_TYPE: list(self.files)}
+
+
+def write(experiment: Experiment, exhibits: Iterable[Exhibit]) -> Written:
     """Write exhibits to the folder of the experiment.
 
     Returns
     -------
-    list of str
+    Written
         The file names, in order.
 
     Raises
@@ -276,7 +288,7 @@ def write(experiment: Experiment, exhibits: Iterable[Exhibit]) -> list[str]:
         for name, content in exhibit.files().items():
             paths.write_bytes(target / name, content)
             names.append(name)
-    return names
+    return Written(tuple(names))
 
 
 def show(*exhibits: Exhibit) -> None:
@@ -289,6 +301,13 @@ def show(*exhibits: Exhibit) -> None:
         else:
             display.display(display.Markdown(f"**{exhibit.title}.** {markdown_text(exhibit.caption)}"))
             display.display(display.Image(exhibit.png, alt=exhibit.title))
+
+
+def say(text: str) -> None:
+    """Show a sentence whose numbers were computed, as Markdown."""
+    from IPython import display  # noqa: PLC0415
+
+    display.display(display.Markdown(text))
 
 
 def number_text(value: object, *, probability: bool = False) -> str:

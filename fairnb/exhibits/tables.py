@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 
 from fairnb import fairness, paths, released, statistics
+from fairnb.errors import DataError
 from fairnb.exhibits.exhibit import Exhibit, decimals, p_text
-from fairnb.settings import BENEFIT_FILES, BENEFITS, Experiment
+from fairnb.settings import BENEFIT_FILES, BENEFITS, PAPER, RELEASED, Experiment, Protocol
 
 DATASET_LABELS = {"lastfm1k": "Last.fm 1K", "ml1m": "MovieLens 1M"}
 # The paper's Table 2 abbreviates the samplings; its CSV has the same labels.
@@ -42,6 +43,76 @@ def benefits_folder(experiment: Experiment) -> Path:
 def datasets(experiment: Experiment) -> list[str]:
     """List the data sets that the experiment's protocol can be applied to."""
     return [dataset for dataset, protocol in BENEFIT_FILES if protocol == experiment.protocol]
+
+
+def replies(benefits: pd.DataFrame, experiment: Experiment) -> Exhibit:
+    """Count what became of the replies, per group: how many were read, matched and hit."""
+    lines = []
+    for attribute in (fairness.GENDER, fairness.AGE):
+        groups = attribute.groups(benefits)
+        for group in attribute.order(groups):
+            part = benefits[groups == group]
+            lines.append(
+                {
+                    "attribute": attribute.name,
+                    "group": group,
+                    "users": part["user"].nunique(),
+                    "replies": len(part),
+                    "failed": int((part["status"] != "ok").sum()),
+                    "items": int(part["n_items"].sum()),
+                    "matched": int(part["n_matched"].sum()),
+                    "hits": int(part["hits"].sum()),
+                    "hit_rate": statistics.mean(part["hit_rate"]),
+                }
+            )
+    data = pd.DataFrame(lines)
+    counts = ["users", "replies", "failed", "items", "matched", "hits"]
+    shown = data.astype(dict.fromkeys(counts, object))
+    shown[counts] = shown[counts].map("{:,}".format)
+    shown["hit_rate"] = [decimals(value, 4) for value in data["hit_rate"]]
+    policy = "leaves the sample and is counted" if experiment.rules.failed_reply == "exclude" else "counts as no hit"
+    caption = (
+        f"From replies to hits, per group. failed: no list could be read; such a reply {policy}. matched: items with a "
+        f"catalogue id. hit rate: over all replies, K = 3. {source(experiment)}"
+    )
+    return Exhibit("replies", "Replies", caption, data, shown, labels=1)
+
+
+def protocols() -> Exhibit:
+    """Set the choices of the two protocols side by side, from the values that the code uses."""
+    rows = [(name, getattr(RELEASED, name), getattr(PAPER, name)) for name in Protocol.model_fields if name != "name"]
+    data = pd.DataFrame(rows, columns=["choice", "released", "paper"])
+    caption = (
+        "The two protocols: what the released code does behind Table 2, and what the paper's text says. "
+        "fairnb.Protocol explains each choice."
+    )
+    return Exhibit("protocols", "Two protocols", caption, data)
+
+
+def bootstrap_test(benefits: pd.DataFrame, experiment: Experiment) -> Exhibit:
+    """Repeat the released code's test of intrinsic fairness with other numbers of replicates."""
+    sizes = sorted({100, 10_000, experiment.replicates})
+    head = ["attribute", "sampling", "icl"]
+    data = pd.DataFrame()
+    for size in sizes:
+        rows = fairness.intrinsic(benefits, experiment.model_copy(update={"replicates": size}))
+        if data.empty:
+            data = rows[[*head, "n1", "n2", "difference", "p_permutation"]].copy()
+        data[f"p_{size}_replicates"] = rows["p_bootstrap_means"]
+    shown = pd.DataFrame(
+        {
+            "attribute": data["attribute"],
+            "scenario": data["icl"] + " / " + data["sampling"],
+            "n1, n2": data["n1"].astype(str) + ", " + data["n2"].astype(str),
+            "permutation p": [p_text(value) for value in data["p_permutation"]],
+        }
+        | {f"{size:,} replicates": [p_text(value) for value in data[f"p_{size}_replicates"]] for size in sizes}
+    )
+    caption = (
+        f"p of Welch's test on two sets of bootstrap means, for three numbers of replicates, beside the permutation p "
+        f"on the users. The users are the same in every column. {source(experiment)}"
+    )
+    return Exhibit("bootstrap_test", "A test on bootstrap means", caption, data, shown, labels=1)
 
 
 def table1(rows: pd.DataFrame, experiment: Experiment) -> Exhibit:
@@ -202,6 +273,57 @@ def level_text(level: object, note: str) -> str:
         return note or "undefined"
     text = f"{level} {fairness.LEVELS[int(str(level))]}"
     return f"{text}; {note}" if note else text
+
+
+def reading_of_table2(rows: pd.DataFrame, table: Exhibit, experiment: Experiment) -> str:
+    """Say in Markdown what Table 2 holds: agreement with print, rows below alpha, and what chance would give."""
+    known = rows[rows["p"].notna()]
+    low = known[known["p"] < experiment.alpha]
+    lines = []
+    compared = table.data["printed_agrees"].dropna()
+    if len(compared):
+        lines.append(f"{int(compared.sum())} of {len(compared)} row-halves agree with print in all six numbers.")
+    lines.append(
+        f"{len(low)} of {len(known)} rows have p < {experiment.alpha:g}; {experiment.alpha * len(known):.1f} would be "
+        f"expected if no row had a difference and the test's assumptions held. The smallest q is "
+        f"{p_text(known['q'].min())}: at this n, no difference is detected once the "
+        f"number of rows is taken into account."
+        if (known["q"] >= experiment.alpha).all()
+        else f"{len(low)} of {len(known)} rows have p < {experiment.alpha:g}, and "
+        f"{int((known['q'] < experiment.alpha).sum())} have q below it once the number of rows is taken into account."
+    )
+    for row in low.itertuples():
+        lines.append(
+            f"*{row.attribute}, {row.notion}, {row.icl} / {SAMPLING_LABELS[row.sampling]}, {row.benefit}*: "
+            f"δ = {decimals(row.delta, 4)}, n = {row.n1} and {row.n2}; {_test_name(experiment)} p = {p_text(row.p)}, "
+            f"Student {p_text(row.p_student)}, Welch {p_text(row.p_welch)}, permutation {p_text(row.p_permutation)}, "
+            f"Mann-Whitney {p_text(row.p_mannwhitney)}, q = {p_text(row.q)}."
+            + (f" **{row.note[0].upper()}{row.note[1:]}.**" if row.note else "")
+        )
+    flat = int(rows["note"].str.contains("no variation").sum())
+    if flat:
+        lines.append(
+            f"In {flat} rows some group has no variation: all its users have the same ΔB. Welch's test then takes that "
+            f"group's variance to be 0, as if its mean were known exactly; such rows are marked and never level 4."
+        )
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def reading_of_table4(rows: pd.DataFrame, check: Exhibit, experiment: Experiment) -> str:
+    """Say in Markdown how Table 4 compares with print and what the differences can bear."""
+    lines = [
+        _agreement_of_table4(check.data[check.data["attribute"] == name], name)[3]
+        for name in check.data["attribute"].unique()
+    ]
+    tested = rows[rows["p_permutation"].notna()]
+    around = int(((rows["ci_low"] <= 0) & (rows["ci_high"] >= 0)).sum())
+    lines.append(
+        f"{around} of {len(tested)} intervals of the difference include 0; the smallest permutation p is "
+        f"{p_text(tested['p_permutation'].min())}, the smallest q {p_text(tested['q'].min())}."
+    )
+    smallest = rows[["n1", "n2"]].min().min()
+    lines.append(f"The smallest group has {smallest} users: {100 / (3 * smallest):.1f} % is one hit of one of them.")
+    return "\n".join(f"- {line}" for line in lines)
 
 
 def statistics_of_table2(rows: pd.DataFrame, experiment: Experiment) -> Exhibit:
@@ -395,6 +517,96 @@ def compare_table4(rows: pd.DataFrame, experiment: Experiment) -> pd.DataFrame:
     return known[head].assign(within=found)
 
 
+def table4_check(rows: pd.DataFrame, experiment: Experiment) -> Exhibit:
+    """How each printed row of Table 4 compares with the group means of both attributes."""
+    data = compare_table4(rows, experiment)
+    shown = data.rename(columns={"within": "print is within 3 SE of"})
+    caption = (
+        f"For each printed pair of Table 4, the attributes whose two group means lie within 3 standard errors of a "
+        f"mean of {experiment.replicates:,} bootstrap means. {source(experiment)}"
+    )
+    return Exhibit("table4_check", "Check of Table 4", caption, data, shown, labels=1)
+
+
+def agreement_with_print(folder: Path, experiment: Experiment) -> Exhibit:
+    """How the rebuilt tables compare with the printed ones, from the tables' own files.
+
+    Parameters
+    ----------
+    folder : Path
+        Holds ``table2.csv``, ``table3.csv`` and ``table4_check.csv`` of notebooks 03 and 04.
+    experiment : Experiment
+
+    Returns
+    -------
+    Exhibit
+        ``table``, ``printed`` (rows), ``agree`` (rows), ``statement`` (a sentence a runner can print).
+
+    Raises
+    ------
+    DataError
+        If one of the files is missing.
+    """
+    two, three, four = (_table_file(folder, name) for name in ("table2", "table3", "table4_check"))
+    lines = [_agreement_of_table2(two), _agreement_of_table3(three)]
+    lines += [_agreement_of_table4(four[four["attribute"] == name], name) for name in four["attribute"].unique()]
+    data = pd.DataFrame(lines, columns=["table", "printed", "agree", "statement"])
+    caption = f"Rebuilt beside printed. {source(experiment)}"
+    return Exhibit("agreement", "Agreement with print", caption, data, data.astype(str))
+
+
+def _table_file(folder: Path, name: str) -> pd.DataFrame:
+    file = folder / f"{name}.csv"
+    if not file.is_file():
+        raise DataError(f"{paths.shown(file)}: no such file; run notebooks 03 and 04 first, or `fairnb reproduce`")
+    return pd.read_csv(file, dtype=str, keep_default_na=False)
+
+
+def _agreement_of_table2(two: pd.DataFrame) -> tuple[str, int, int, str]:
+    compared = two[two["printed_agrees"] != ""]
+    if compared.empty:
+        return "Table 2", 0, 0, "Table 2: the paper prints nothing for these settings."
+    differ = compared[compared["printed_agrees"] != "True"]
+    names = "; ".join(" ".join(row) for row in differ[["attribute", "notion", "icl", "sampling", "benefit"]].to_numpy())
+    good = len(compared) - len(differ)
+    text = (
+        f"Table 2: {good} of {len(compared)} row-halves agree with print in all six numbers "
+        f"(means, δ, SSND, SSNR to 4 decimals, p to 3)."
+    )
+    return "Table 2", len(compared), good, f"{text} These differ: {names}." if names else text
+
+
+def _agreement_of_table3(three: pd.DataFrame) -> tuple[str, int, int, str]:
+    counted = three[three["rows"] != ""]
+    good = int(
+        (
+            (counted["rows"].astype(int) == counted["printed_rows"].astype(int))
+            & (
+                (counted["rows_per_user"].astype(float) - counted["printed_rows_per_user"].astype(float)).abs()
+                <= 0.005 + 1e-9
+            )
+        ).sum()
+    )
+    text = (
+        f"Table 3: {good} of {len(counted)} MovieLens rows agree with print; the {len(three) - len(counted)} Last.fm "
+        f"rows need plays that were not released and show print only."
+    )
+    return "Table 3", len(counted), good, text
+
+
+def _agreement_of_table4(four: pd.DataFrame, attribute: str) -> tuple[str, int, int, str]:
+    name = f"Table 4, {attribute}"
+    compared = four[four["within"] != ""]
+    if compared.empty:
+        return name, 0, 0, f"{name}: the paper prints nothing for these settings."
+    sets = compared["within"].str.split(", ")
+    good = int(sets.map(lambda names: attribute in names).sum())
+    text = f"{name}: {good} of {len(compared)} rows agree with the {attribute} groups' means within 3 standard errors"
+    others = sorted({other for names in sets for other in names} - {attribute, "none"})
+    found = [f"{sum(other in names for names in sets)} with the {other} groups' means" for other in others]
+    return name, len(compared), good, f"{text}; {', '.join(found)}." if found else f"{text}."
+
+
 def intrinsic_rank(rows: pd.DataFrame, experiment: Experiment) -> Exhibit:
     """Intrinsic fairness on AverageRank, which the paper does not print."""
     columns = [
@@ -491,9 +703,9 @@ def omnibus(rows: pd.DataFrame, experiment: Experiment) -> Exhibit:
     return Exhibit("intersections", "Intersections of gender and age", caption, rows, shown, labels=3)
 
 
-def ground_truths(folder: Path | None = None) -> Exhibit:
-    """MovieLens 1M scored three ways: what "hit" means decides how many there are."""
-    base = folder or paths.released()
+def ground_truths(experiment: Experiment) -> Exhibit:
+    """Score MovieLens 1M in three ways: what "hit" means decides how many there are."""
+    base = benefits_folder(experiment)
     ways = (
         (
             "file's ids",
