@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from fairnb.errors import FairnbError
@@ -119,7 +120,8 @@ def write_bytes(path: Path, content: bytes) -> bool:
         scratch.write_bytes(content)
         scratch.replace(path)
     except OSError as error:
-        scratch.unlink(missing_ok=True)
+        with suppress(OSError):
+            scratch.unlink()
         raise FairnbError(
             f"{path}: cannot be written ({error.strerror}); make the folder writable or name another one"
         ) from error

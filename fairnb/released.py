@@ -14,10 +14,10 @@ import pandas as pd
 from fairnb import paths
 from fairnb.benefits import benefits
 from fairnb.datasets import released as files
-from fairnb.errors import DataError, ProtocolError
+from fairnb.errors import DataError, FairnbError, ParameterError, ProtocolError
 from fairnb.matching import Catalogue
 from fairnb.parsing import parse_lines
-from fairnb.settings import BENEFIT_FILES, ICLS, PAPER, RELEASED, SAMPLINGS, Protocol
+from fairnb.settings import BENEFIT_FILES, DATASETS, ICLS, PAPER, PROTOCOLS, RELEASED, SAMPLINGS, Protocol
 
 TRAIN_FILE = "ml1m_top3_train.csv"
 SPLIT_FILE = "ml1m_split.csv"
@@ -27,6 +27,10 @@ COLUMNS = [
     *("user", "gender", "age_group", "sampling", "icl", "counterfactual", "demographics"),
     *("n_items", "n_matched", "hits", "hit_rate", "average_rank", "status"),
 ]
+_REMEDY = (
+    "`git checkout data/released` restores the file, "
+    "`fairnb data import-released FOLDER` computes it from the released files"
+)
 _LABELS = {
     "gender": files.GENDERS,
     "age_group": files.AGE_GROUPS,
@@ -78,6 +82,7 @@ def import_released(folder: Path, to: Path) -> Imported:
     FairnbError
         If the target cannot be written to.
     """
+    folder, to = Path(folder), Path(to)
     lastfm = files.read_replies(folder, "lastfm1k")
     ml1m = files.read_replies(folder, "ml1m")
     catalogue = Catalogue(files.read_items(folder))
@@ -92,6 +97,13 @@ def import_released(folder: Path, to: Path) -> Imported:
         TRAIN_FILE: _table(ml1m, titles, train, TRAIN_TITLES),
         SPLIT_FILE: _split_counts(train, test),
     }
+    try:
+        to.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FairnbError(
+            f"{to}: cannot hold the tables ({error.strerror}); expected a folder that you may write to; "
+            f"name another one"
+        ) from error
     for name, table in tables.items():
         paths.write_text(to / name, table.to_csv(index=False, lineterminator="\n"))
     return Imported(
@@ -118,11 +130,16 @@ def read_benefits(dataset: str, protocol: str, folder: Path | None = None) -> pd
 
     Raises
     ------
+    ParameterError
+        If there is no such data set or protocol.
     ProtocolError
         If the protocol cannot be applied to the data set.
     DataError
         If the file is absent, or a column, a label, a number or a row is not as documented.
     """
+    for setting, value, known in (("dataset", dataset, DATASETS), ("protocol", protocol, tuple(PROTOCOLS))):
+        if value not in known:
+            raise ParameterError(f"{setting} = {value!r}: unknown; expected one of {', '.join(known)}")
     if (dataset, protocol) not in BENEFIT_FILES:
         usable = [name for name, rule in BENEFIT_FILES if rule == protocol]
         raise ProtocolError(
@@ -133,56 +150,63 @@ def read_benefits(dataset: str, protocol: str, folder: Path | None = None) -> pd
 
 
 def read_benefit_file(file: Path) -> pd.DataFrame:
-    """Read one benefit table and check it against its documented columns, labels and ranges."""
-    if not file.is_file():
-        raise DataError(
-            f"{file}: no such file; `git checkout data/released` restores it, "
-            f"`fairnb data import-released FOLDER` computes it from the released files"
-        )
-    text = pd.read_csv(file, dtype=str, keep_default_na=False, encoding="utf-8")
+    """Read one benefit table and check it against its documented columns, labels and ranges.
+
+    Parameters
+    ----------
+    file : Path
+        A table that `import_released` wrote.
+
+    Returns
+    -------
+    DataFrame
+        The columns of `COLUMNS`; see `read_benefits`.
+
+    Raises
+    ------
+    DataError
+        If the file is absent or damaged; if a column is missing, a label unknown or a number none; if
+        ``hit_rate`` is no share or not ``hits`` / K, or ``average_rank`` is undefined or below 1 where
+        there are hits; if a user stands twice in a condition, or in two groups of one attribute.
+    """
+    text = files.read_text_table(file, _REMEDY)
     missing = [column for column in COLUMNS if column not in text.columns]
     if missing:
-        raise DataError(f"{file}: no column {missing[0]}; expected {', '.join(COLUMNS)}; was it renamed?")
+        raise DataError(f"{file}: no column {missing[0]}; expected {', '.join(COLUMNS)}; was it renamed? {_REMEDY}")
     for column, known in _LABELS.items():
-        _check(text[column].isin(known), text[column], column, f"one of {', '.join(known)}", file)
+        _check(text[column].isin(known), text[column], f"one of {', '.join(known)}", file)
     table = text[COLUMNS].copy()
     for column in ("user", "n_items", "n_matched", "hits"):
-        _check(text[column].str.fullmatch(r"\d+"), text[column], column, "a whole number", file)
+        _check(text[column].str.fullmatch("[0-9]{1,9}"), text[column], "a whole number", file)
         table[column] = text[column].astype("int64")
-    decimal = r"\d+(\.\d+)?"
-    _check(text["hit_rate"].str.fullmatch(decimal), text["hit_rate"], "hit_rate", "a number", file)
-    _check(
-        text["average_rank"].str.fullmatch(f"({decimal})?"),
-        text["average_rank"],
-        "average_rank",
-        "a number or nothing",
-        file,
-    )
-    table["hit_rate"] = text["hit_rate"].astype(float)
-    table["average_rank"] = pd.to_numeric(text["average_rank"].replace("", None), errors="coerce")
-    _check(table["hit_rate"].between(0, 1), text["hit_rate"], "hit_rate", "a share from 0 to 1", file)
+    decimal = r"[0-9]{1,9}(\.[0-9]+)?"
+    share, rank = text["hit_rate"], text["average_rank"]
+    _check(share.str.fullmatch(decimal), share, "a number", file)
+    _check(rank.str.fullmatch(f"({decimal})?"), rank, "a number or nothing", file)
+    table["hit_rate"] = share.astype(float)
+    table["average_rank"] = rank.mask(rank == "").astype(float)
+    _check(table["hit_rate"].between(0, 1), share, "a share from 0 to 1", file)
     consistent = (table["hit_rate"] * files.K - table["hits"]).abs() < 1e-9
-    _check(consistent, text["hit_rate"], "hit_rate", f"hits / {files.K}", file)
+    _check(consistent, share, f"hits / {files.K}", file)
+    _check((table["average_rank"] >= 1) | (table["hits"] == 0), rank, "1 or more, since there are hits", file)
     key = ["user", "sampling", "icl", "counterfactual", "demographics"]
-    _check(~table.duplicated(key), text["user"], "user", "one row per user and condition", file)
+    _check(~table.duplicated(key), text["user"], "one row per user and condition", file)
     for group in ("gender", "age_group"):
-        constant = table.groupby("user")[group].transform("nunique") == 1
-        _check(constant, text[group], group, f"one {group} per user", file)
-    return table
+        first = table.groupby("user")[group].transform("first")
+        _check(table[group] == first, text[group], f"one {group} per user", file)
+    return table.reset_index(drop=True)
 
 
-def _check(good: pd.Series, shown: pd.Series, column: str, expected: str, file: Path) -> None:
+def _check(good: pd.Series, shown: pd.Series, expected: str, file: Path) -> None:
     if not good.all():
-        row = int((~good).to_numpy().argmax())
-        raise DataError(
-            f"{file}, line {row + 2}, column {column}: {shown.iloc[row]!r}; expected {expected}; "
-            f"`git checkout data/released` restores the file"
-        )
+        line = (~good).idxmax()
+        raise DataError(f"{file}, line {line}, column {shown.name}: {shown[line]!r}; expected {expected}; {_REMEDY}")
 
 
 def _ranked_titles(replies: files.Replies, catalogue: Catalogue) -> pd.DataFrame:
     rows = []
-    for reply, text in zip(replies.replies["reply"], replies.replies["text"], strict=True):
+    readable = replies.replies[replies.replies["status"] == "ok"]
+    for reply, text in zip(readable["reply"], readable["text"], strict=True):
         for rank, item in enumerate(parse_lines(text).items, start=1):
             item_id = catalogue.match(item.readings).item_id
             if item_id is not None:
@@ -193,10 +217,11 @@ def _ranked_titles(replies: files.Replies, catalogue: Catalogue) -> pd.DataFrame
 def _table(source: files.Replies, rankings: pd.DataFrame, truth: pd.DataFrame, protocol: Protocol) -> pd.DataFrame:
     table = source.replies.merge(source.users, on="user_id", validate="many_to_one")
     parsed = [parse_lines(text) for text in table["text"]]
-    table["n_items"] = [len(reply.items) for reply in parsed]
-    table["n_matched"] = table["reply"].map(rankings.groupby("reply").size()).fillna(0).astype(int)
     # What the file's own columns did not hold keeps that status; our reading of the text comes second.
-    table["status"] = [own if own != "ok" else reply.status for own, reply in zip(table["status"], parsed, strict=True)]
+    readable = table["status"] == "ok"
+    table["n_items"] = [len(reply.items) if good else 0 for reply, good in zip(parsed, readable, strict=True)]
+    table["status"] = [reply.status if good else "unparsed" for reply, good in zip(parsed, readable, strict=True)]
+    table["n_matched"] = table["reply"].map(rankings.groupby("reply").size()).fillna(0).astype(int)
     scored = benefits(rankings, truth, source.replies, files.K, protocol)
     return table.merge(scored, on="reply", validate="one_to_one")[COLUMNS]
 

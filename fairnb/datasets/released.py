@@ -7,7 +7,10 @@ Source: GitHub yasdel/Benchmark_RecLLM_Fairness, commit 5fdc3e1. Replies of gpt-
 from __future__ import annotations
 
 import ast
+import csv
+import io
 import re
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
@@ -15,8 +18,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from fairnb.errors import DataError
-from fairnb.settings import ICLS, SAMPLINGS
+from fairnb.errors import DataError, ParameterError
+from fairnb.settings import DATASETS, ICLS, SAMPLINGS
 
 K = 3
 DEMOGRAPHICS = ("none", "gender", "age", "intersectional")
@@ -61,13 +64,14 @@ class Replies:
     truth : DataFrame
         ``user_id``, ``item_id``: the ids in the file's ground-truth column.
     replies : DataFrame
-        ``reply`` (row number), ``user_id``, ``sampling``, ``icl``, ``counterfactual`` (no, yes),
+        ``reply`` (a running number), ``user_id``, ``sampling``, ``icl``, ``counterfactual`` (no, yes),
         ``demographics``, ``text`` (the recommended titles, one a line), ``status`` (``ok``; ``unparsed``
         if a cell of the reply is not what the file's format says).
     rankings : DataFrame
         ``reply``, ``rank`` (place in the id list, from 1), ``item_id``: the author's matches.
     unread : list of str
-        Each cell that did not parse, as ``line 7, column NAME: why``.
+        Each cell that did not parse, as ``line 7, column NAME: why``; the line is the one that the
+        row begins on.
     absent : list of str
         Conditions of the design that the file has no column for.
     """
@@ -100,18 +104,22 @@ def read_replies(folder: Path, dataset: str) -> Replies:
         If the file is absent, a column is missing or has another name, a user stands twice, a
         label is unknown, or a ground truth does not parse. A reply that does not parse is no error:
         it is counted in ``unread``.
+    ParameterError
+        If there is no such data set.
     """
+    if dataset not in _RESULTS:
+        raise ParameterError(f"dataset = {dataset!r}: unknown; expected one of {', '.join(DATASETS)}")
     file = folder / _RESULTS[dataset]
-    table = _read_text_table(file)
+    table = _read(file)
     _require(table, ["userId", "gender", "age_group", _TRUTH_COLUMN[dataset]], file)
     users = _users(table, dataset, file)
 
     truth_rows: list[tuple[int, int]] = []
-    for row, (user_id, cell) in enumerate(zip(users["user_id"], table[_TRUTH_COLUMN[dataset]], strict=True)):
+    for line, user_id, cell in zip(table.index, users["user_id"], table[_TRUTH_COLUMN[dataset]], strict=True):
         ids = _id_list(cell, nested=False)
         if isinstance(ids, str):
             raise DataError(
-                f"{file.name}, line {row + 2}, column {_TRUTH_COLUMN[dataset]}: {ids}; "
+                f"{file}, line {line}, column {_TRUTH_COLUMN[dataset]}: {ids}; "
                 f"expected a list of whole numbers; download the file again"
             )
         truth_rows.extend((user_id, item) for item in ids)
@@ -124,10 +132,11 @@ def read_replies(folder: Path, dataset: str) -> Replies:
     rankings: list[tuple[int, int, int]] = []
     unread: list[str] = []
     for condition, name in columns.items():
-        for row, user_id in enumerate(users["user_id"]):
-            text, problem = read_text(table.at[row, name])
-            ids = _id_list(table.at[row, f"{name}_itemIds"], nested=nested)
-            where = f"line {row + 2}, column {name}"
+        cells = zip(table.index, users["user_id"], table[name], table[f"{name}_itemIds"], strict=True)
+        for line, user_id, text_cell, ids_cell in cells:
+            text, problem = read_text(text_cell)
+            ids = _id_list(ids_cell, nested=nested)
+            where = f"line {line}, column {name}"
             if problem:
                 unread.append(f"{where}: {problem}")
             if isinstance(ids, str):
@@ -158,9 +167,10 @@ def read_items(folder: Path) -> pd.DataFrame:
         If the file is absent, lacks a column, or an id is no whole number.
     """
     file = folder / _ITEMS
-    table = _read_text_table(file)
+    table = _read(file)
     _require(table, ["itemId", "title"], file)
-    return pd.DataFrame({"item_id": _whole_numbers(table, "itemId", file), "title": table["title"]})
+    items = pd.DataFrame({"item_id": _whole_numbers(table, "itemId", file), "title": table["title"]})
+    return items.reset_index(drop=True)
 
 
 def read_split(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -181,24 +191,74 @@ def read_split(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def _read_interactions(file: Path) -> pd.DataFrame:
-    table = _read_text_table(file)
+    table = _read(file)
     names = {"userId": "user_id", "itemId": "item_id", "rating": "rating", "timestamp": "timestamp"}
     _require(table, list(names), file)
-    return pd.DataFrame({new: _whole_numbers(table, old, file) for old, new in names.items()})
+    frame = pd.DataFrame({new: _whole_numbers(table, old, file) for old, new in names.items()})
+    return frame.reset_index(drop=True)
 
 
-def _read_text_table(file: Path) -> pd.DataFrame:
+def _read(file: Path) -> pd.DataFrame:
+    return read_text_table(
+        file,
+        "expected the released files, a folder with data/ and results/ in it; "
+        "`fairnb data get fairevalllm` downloads them",
+    )
+
+
+def read_text_table(file: Path, remedy: str) -> pd.DataFrame:
+    """Read a CSV file as text, and nothing as missing: ``NA`` and ``None`` are texts like others.
+
+    Parameters
+    ----------
+    file : Path
+        In UTF-8, with a header.
+    remedy : str
+        What to do where the file is absent or damaged; the end of the error message.
+
+    Returns
+    -------
+    DataFrame
+        Strings; the index is the line that each row begins on.
+
+    Raises
+    ------
+    DataError
+        If the file is absent, unreadable, empty or not such a table.
+    """
     if not file.is_file():
-        raise DataError(
-            f"{file}: no such file; expected the released files, a folder with data/ and results/ in it; "
-            f"`fairnb data get fairevalllm` downloads them"
-        )
+        raise DataError(f"{file}: no such file; {remedy}")
     try:
-        # Nothing may be taken for missing: NA and None are texts like others.
-        return pd.read_csv(file, dtype=str, keep_default_na=False, encoding="utf-8")
-    except (UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
-        reason = " ".join(str(error).split())
-        raise DataError(f"{file}: not a CSV file in UTF-8 ({reason}); download it again") from None
+        text = file.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise DataError(f"{file}: cannot be read ({error.strerror}); {remedy}") from None
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise DataError(f"{file}, line {line}: not a text in UTF-8; {remedy}") from None
+    rows: list[list[str]] = []
+    lines: list[int] = []
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    end = 0
+    try:
+        for row in reader:
+            # A reply fills several lines, so the number of a row is not that of its line.
+            start, end = end + 1, reader.line_num
+            if not row:
+                continue
+            if rows and len(row) != len(rows[0]):
+                raise DataError(
+                    f"{file}, line {start}: {len(row)} fields; expected {len(rows[0])}, as in the header; {remedy}"
+                )
+            rows.append(row)
+            lines.append(start)
+    except csv.Error as error:
+        raise DataError(f"{file}, line {end + 1}: not a CSV file ({error}); {remedy}") from None
+    if len(rows) < 2:
+        raise DataError(f"{file}: {'no rows below the header' if rows else 'empty'}; {remedy}")
+    if len(set(rows[0])) < len(rows[0]):
+        twice = next(name for name in rows[0] if rows[0].count(name) > 1)
+        raise DataError(f"{file}: column {twice} stands twice; {remedy}")
+    return pd.DataFrame(rows[1:], columns=rows[0], index=lines[1:], dtype=str)
 
 
 def _require(table: pd.DataFrame, columns: list[str], file: Path) -> None:
@@ -210,11 +270,11 @@ def _require(table: pd.DataFrame, columns: list[str], file: Path) -> None:
 
 
 def _whole_numbers(table: pd.DataFrame, column: str, file: Path) -> pd.Series:
-    odd = ~table[column].str.fullmatch(r"\d+")
+    odd = ~table[column].str.fullmatch("[0-9]{1,18}")
     if odd.any():
-        row = int(odd.to_numpy().argmax())
+        line = odd.idxmax()
         raise DataError(
-            f"{file}, line {row + 2}, column {column}: {table.at[row, column]!r} is not a whole number; "
+            f"{file}, line {line}, column {column}: {table.at[line, column]!r} is not a whole number; "
             f"download the file again"
         )
     return table[column].astype("int64")
@@ -223,22 +283,23 @@ def _whole_numbers(table: pd.DataFrame, column: str, file: Path) -> pd.Series:
 def _users(table: pd.DataFrame, dataset: str, file: Path) -> pd.DataFrame:
     user_id = _whole_numbers(table, "userId", file)
     if user_id.duplicated().any():
-        row = int(user_id.duplicated().to_numpy().argmax())
+        line = user_id.duplicated().idxmax()
         raise DataError(
-            f"{file}, line {row + 2}, column userId: user {user_id[row]} stands twice; expected one row a user"
+            f"{file}, line {line}, column userId: user {user_id[line]} stands twice; "
+            f"expected one row a user; download the file again"
         )
     labels = {"gender": {name: name for name in GENDERS}, "age_group": _AGE_LABELS[dataset]}
     users = pd.DataFrame({"user_id": user_id, "user": range(1, len(table) + 1)})
     for column, known in labels.items():
         strange = ~table[column].isin(known)
         if strange.any():
-            row = int(strange.to_numpy().argmax())
+            line = strange.idxmax()
             raise DataError(
-                f"{file}, line {row + 2}, column {column}: unknown group {table.at[row, column]!r}; "
-                f"expected one of {', '.join(known)}"
+                f"{file}, line {line}, column {column}: unknown group {table.at[line, column]!r}; "
+                f"expected one of {', '.join(known)}; download the file again"
             )
         users[column] = table[column].map(known)
-    return users
+    return users.reset_index(drop=True)
 
 
 def _conditions(table: pd.DataFrame, file: Path) -> tuple[dict[tuple[str, str, str, str], str], list[str]]:
@@ -283,7 +344,8 @@ def _id_list(cell: str, *, nested: bool) -> list[int] | str:
         return f"{cell[:40]!r} is not a list"
     if nested and all(isinstance(entry, list) and len(entry) == 1 for entry in value):
         value = [entry[0] for entry in value]
-    if not all(type(entry) is int for entry in value):
+    # True is an int to Python, and an id beyond 64 bits would turn the column into one of objects.
+    if not all(type(entry) is int and 0 <= entry < 2**63 for entry in value):
         return f"{cell[:40]!r} is not a list of ids"
     return value
 
@@ -304,6 +366,9 @@ def _plain_text(cell: str) -> tuple[str, str]:
 
 def _literal(cell: str) -> object:
     try:
-        return ast.literal_eval(cell)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        with warnings.catch_warnings():
+            # An odd backslash is a warning to Python, and an error to whoever made warnings errors.
+            warnings.simplefilter("ignore")
+            return ast.literal_eval(cell)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return None
