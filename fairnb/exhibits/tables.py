@@ -78,6 +78,49 @@ def replies(benefits: pd.DataFrame, experiment: Experiment) -> Exhibit:
     return Exhibit("replies", "Replies", caption, data, shown, labels=1)
 
 
+def one_user(benefits: pd.DataFrame, user: int, sampling: str, icl: str, experiment: Experiment) -> Exhibit:
+    """Follow one user through the prompts of a scenario: the worked example of notebook 03."""
+    mine = benefits[(benefits["user"] == user) & (benefits["sampling"] == sampling) & (benefits["icl"] == icl)]
+    mine = mine[mine["demographics"].isin(["none", "gender"])]
+    own = mine["gender"].iloc[0]
+    other = next(value for value in fairness.GENDER.values if value != own)
+    prompt = {
+        ("none", "no"): "neutral",
+        ("gender", "no"): f"sensitive: {own}",
+        ("gender", "yes"): f"counterfactual: {other}",
+        ("none", "yes"): "neutral, asked again",
+    }
+    data = pd.DataFrame(
+        {
+            "prompt": [prompt[key] for key in zip(mine["demographics"], mine["counterfactual"], strict=True)],
+            "items": mine["n_items"].to_numpy(),
+            "hits": mine["hits"].to_numpy(),
+            "hit_rate": mine["hit_rate"].to_numpy(),
+            "average_rank": mine["average_rank"].to_numpy(),
+        }
+    )
+    data = data.sort_values("prompt", key=lambda column: column.map(list(prompt.values()).index), ignore_index=True)
+    for benefit in ("hit_rate", "average_rank"):
+        data[f"delta_{benefit}"] = data[benefit] - data[benefit].iloc[0]
+    shown = pd.DataFrame(
+        {
+            "prompt": data["prompt"],
+            "items": data["items"].astype(str),
+            "hits": data["hits"].astype(str),
+            "HR@3": [decimals(value, 4) for value in data["hit_rate"]],
+            "AR@3": [decimals(value, 4) for value in data["average_rank"]],
+            "ΔB hit": ["" if not row else decimals(value, 4) for row, value in enumerate(data["delta_hit_rate"])],
+            "ΔB rank": ["" if not row else decimals(value, 4) for row, value in enumerate(data["delta_average_rank"])],
+        }
+    )
+    caption = (
+        f"User {user} ({own}), {icl} / {SAMPLING_LABELS[sampling]}: four replies, and their deviation from the first. "
+        f"The last row answers the neutral prompt a second time (filed under counterfactual = yes): what differs there "
+        f"is the model's own variation. {source(experiment)}"
+    )
+    return Exhibit("one_user", "One user", caption, data, shown)
+
+
 def protocols() -> Exhibit:
     """Set the choices of the two protocols side by side, from the values that the code uses."""
     rows = [(name, getattr(RELEASED, name), getattr(PAPER, name)) for name in Protocol.model_fields if name != "name"]
