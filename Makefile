@@ -37,8 +37,8 @@ lint: setup ## check style and types
 	$(BIN)/mypy
 
 benchmark: setup ## measure the ratios that the README names
-	$(BIN)/python -m pytest tests/benchmarks --benchmark-only --benchmark-disable-gc
-	$(BIN)/python tests/benchmarks/reproduce_overhead.py
+	$(BIN)/python tests/benchmarks/bootstrap.py
+	$(BIN)/python tests/benchmarks/reproduce.py
 
 lab: setup ## open the notebooks in JupyterLab
 	$(BIN)/jupyter lab notebooks/00_start_here.ipynb

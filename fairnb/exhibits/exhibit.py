@@ -34,13 +34,13 @@ _HTML = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True
     """\
 <figure style="margin:0 0 1.2em 0;overflow-x:auto">
 <figcaption style="text-align:left;max-width:60em;margin-bottom:.5em"><b>{{ title }}.</b> {{ caption }}</figcaption>
-<table style="border-collapse:collapse;font-size:90%;font-variant-numeric:tabular-nums">
+<table style="border-collapse:collapse;font-size:88%;font-variant-numeric:tabular-nums">
 <thead>
 {% for line in head %}
 <tr>
 {% for cell in line %}
-<th colspan="{{ cell.width }}" style="text-align:{{ 'center' if cell.width > 1 else cell.side }};padding:.15em .6em;\
-border-bottom:1px solid #888;vertical-align:bottom">{{ cell.text }}</th>
+<th colspan="{{ cell.width }}" style="text-align:{{ 'center' if cell.width > 1 else cell.side }};\
+white-space:nowrap;padding:.15em .45em;border-bottom:1px solid #888;vertical-align:bottom">{{ cell.text }}</th>
 {% endfor %}
 </tr>
 {% endfor %}
@@ -49,7 +49,7 @@ border-bottom:1px solid #888;vertical-align:bottom">{{ cell.text }}</th>
 {% for line in body %}
 <tr>
 {% for cell in line %}
-<td style="text-align:{{ cell.side }};padding:.1em .6em;white-space:nowrap\
+<td style="text-align:{{ cell.side }};padding:.1em .45em;white-space:nowrap\
 {% if cell.colour %};background-color:{{ cell.colour }};color:#111{% endif %}\
 {% if line.new %};border-top:1px solid #ccc{% endif %}">{{ cell.text }}</td>
 {% endfor %}
@@ -130,16 +130,21 @@ class Exhibit:
         return f"<Exhibit {self.name}: {len(self.data)} rows>"
 
     def only(self, **labels: object) -> Exhibit:
-        """Return the part of a table whose rows have these values in `data`, for showing."""
+        """Return the part of a table whose rows have these values in `data`, for showing.
+
+        A shown column that is named as one of the labels says the same in every row and is left out.
+        """
         keep = pd.Series(data=True, index=self.data.index)
         for column, value in labels.items():
             keep &= self.data[column] == value
-        return replace(
-            self,
-            data=self.data[keep],
-            shown=None if self.shown is None else self.shown[keep],
-            marks=None if self.marks is None else self.marks[keep],
-        )
+
+        def part(cells: pd.DataFrame | None) -> pd.DataFrame | None:
+            if cells is None:
+                return None
+            kept = [(name[-1] if isinstance(name, tuple) else name) not in labels for name in cells.columns]
+            return cells.loc[keep, kept]
+
+        return replace(self, data=self.data[keep], shown=part(self.shown), marks=part(self.marks))
 
     @property
     def csv(self) -> str:

@@ -70,6 +70,7 @@ def replies(benefits: pd.DataFrame, experiment: Experiment) -> Exhibit:
     shown = data.astype(dict.fromkeys(counts, object))
     shown[counts] = shown[counts].map("{:,}".format)
     shown["hit_rate"] = [decimals(value, 4) for value in data["hit_rate"]]
+    shown = shown.rename(columns={"hit_rate": "hit rate"})
     policy = "leaves the sample and is counted" if experiment.rules.failed_reply == "exclude" else "counts as no hit"
     caption = (
         f"From replies to hits, per group. failed: no list could be read; such a reply {policy}. matched: items with a "
@@ -285,6 +286,10 @@ def _table2_cells(
         ("", "benefit"): data["benefit"].tolist(),
         ("", "n1, n2"): [f"{n1}, {n2}" for n1, n2 in zip(data["n1"], data["n2"], strict=True)],
     }
+    # Level and agreement stand before the numbers: that much of a wide table is always in sight.
+    cells["", "level"] = [level_text(level, note) for level, note in zip(data["level"], rows["note"], strict=True)]
+    if printed is not None:
+        cells["", "agrees"] = ["yes" if agrees else "no" for agrees in data["printed_agrees"]]
     differs: dict[tuple[str, str], pd.Series] = {}
     for column, name in names.items():
         places = _SIX.get(column, 4)
@@ -296,9 +301,6 @@ def _table2_cells(
         cells[name, "printed"] = [write(value) for value in printed[column]]
         gap = (data[column].astype(float).round(places) - printed[column]).abs()
         differs[name, "printed"] = ~(gap < 1e-9)
-    cells["", "level"] = [level_text(level, note) for level, note in zip(data["level"], rows["note"], strict=True)]
-    if printed is not None:
-        cells["", "agrees"] = ["yes" if agrees else "no" for agrees in data["printed_agrees"]]
     shown = pd.DataFrame(cells, index=data.index)
     marks = pd.DataFrame("", index=shown.index, columns=shown.columns)
     marks["", "level"] = [f"level {level}" if pd.notna(level) else "quiet" for level in data["level"]]
