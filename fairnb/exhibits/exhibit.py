@@ -69,10 +69,6 @@ _LATEX = {
     "<": "$<$",
     ">": "$>$",
     "|": "$|$",
-    "δ": r"$\delta$",
-    "Δ": r"$\Delta$",
-    "Σ": r"$\Sigma$",
-    "ω": r"$\omega$",
     "≤": r"$\le$",
     "≥": r"$\ge$",
     "×": r"$\times$",
@@ -90,6 +86,10 @@ _LATEX = {
     "→": r"$\to$",
     "\n": " ",
 }
+_GREEK = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi chi psi omega"
+_LATEX |= {mark: f"$\\{name}$" for mark, name in zip("αβγδεζηθικλμνξπρστυφχψω", _GREEK.split(), strict=True)}
+_CAPITALS = "Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi Omega"
+_LATEX |= {mark: f"$\\{name}$" for mark, name in zip("ΓΔΘΛΞΠΣΦΨΩ", _CAPITALS.split(), strict=True)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,7 +178,7 @@ class Exhibit:
 
     @property
     def latex(self) -> str:
-        """The table as LaTeX (needs booktabs and multirow); every text is escaped."""
+        """The table as LaTeX (needs booktabs); every text is escaped."""
         shown = self._cells
         cells = shown.map(latex_text)
         pairs = _header_pairs(shown)
