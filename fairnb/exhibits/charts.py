@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from fairnb import fairness
 from fairnb.exhibits.exhibit import COLOURS, Exhibit
-from fairnb.exhibits.tables import DATASET_LABELS, SAMPLING_LABELS, source
+from fairnb.exhibits.tables import DATASET_LABELS, SAMPLING_LABELS, cut_offs, source
 from fairnb.settings import BENEFITS, ICLS, NOTIONS, SAMPLINGS, Experiment
 
 # Okabe & Ito's colours, told apart with any colour vision; fixed by name, never by order of appearance.
@@ -197,8 +197,7 @@ def levels(rows: pd.DataFrame, experiment: Experiment) -> Exhibit:
             panel.set(xlabel="", ylabel="")
     caption = (
         f"Levels of Table 1 for every row of Table 2. * a group has no variation (then never level 4). "
-        f"α = {experiment.alpha:g}; cut-offs of |δ|: hit {experiment.small_hit:g} and {experiment.large_hit:g}, rank "
-        f"{experiment.small_rank:g} and {experiment.large_rank:g} (this project's). {source(experiment)}"
+        f"{cut_offs(experiment)}. {source(experiment)}"
     )
     return Exhibit("levels", "Levels", caption, data, figure=figure)
 

@@ -86,8 +86,9 @@ _LATEX = {
     "→": r"$\to$",
     "\n": " ",
 }
-_GREEK = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi chi psi omega"
-_LATEX |= {mark: f"$\\{name}$" for mark, name in zip("αβγδεζηθικλμνξπρστυφχψω", _GREEK.split(), strict=True)}
+_GREEK = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi chi"
+_LATEX |= {mark: f"$\\{name}$" for mark, name in zip("αβγδεζηθικλμνξπρστυφχ", _GREEK.split(), strict=True)}
+_LATEX |= {"ψ": r"$\psi$", "ω": r"$\omega$"}
 _CAPITALS = "Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi Omega"
 _LATEX |= {mark: f"$\\{name}$" for mark, name in zip("ΓΔΘΛΞΠΣΦΨΩ", _CAPITALS.split(), strict=True)}
 

@@ -236,9 +236,17 @@ def table2(rows: pd.DataFrame, experiment: Experiment) -> Exhibit:
     caption = (
         f"Mean deviation ΔB from the neutral list per group, δ = group 1 − group 2 (Male − Female; Young − Old). "
         f"{source(experiment)} p: {_test_name(experiment)}, two-sided. {measures}. NCSD columns: {population}. "
-        f"Levels by Table 1.{compared}"
+        f"Levels by Table 1, {cut_offs(experiment)}.{compared}"
     )
     return Exhibit("table2", "Table 2", caption, data, shown, marks, labels=3)
+
+
+def cut_offs(experiment: Experiment) -> str:
+    """Say in a caption what the levels are decided by."""
+    return (
+        f"α = {experiment.alpha:g}, cut-offs of |δ| (this project's): hit {experiment.small_hit:g} and "
+        f"{experiment.large_hit:g}, rank {experiment.small_rank:g} and {experiment.large_rank:g}"
+    )
 
 
 def _test_name(experiment: Experiment) -> str:
@@ -399,14 +407,14 @@ def statistics_of_table2(rows: pd.DataFrame, experiment: Experiment) -> Exhibit:
             "note": data["note"],
         }
     )
-    left = rows["p"].isna().sum()
+    left = int(rows["p"].isna().sum())
+    leaving = f"; the {left} rows without a p (empty here, with the reason as a note) leave the family" if left else ""
     paired = rows["notion"].eq("NCSD").any() and experiment.rules.ncsd_population == "everyone"
+    exchange = ", exchanging values within users in NCSD rows, whose columns hold the same users" if paired else ""
     caption = (
-        f"What stands beside each δ. Interval of δ: percentile bootstrap of users, {experiment.replicates:,} "
-        f"replicates; permutation: exact where small, else {experiment.permutations:,} seeded"
-        f"{', exchanging values within users in NCSD rows, whose columns hold the same users' if paired else ''}; "
-        f"q: Benjamini-Hochberg over the family of all {len(rows) - left} rows with a p from {_test_name(experiment)}"
-        f"{f'; {left} rows without a p leave the family' if left else ''}. {source(experiment)}"
+        f"What stands beside each δ. Interval of δ: percentile bootstrap of users, {experiment.replicates:,} replicates; "
+        f"permutation: exact where small, else {experiment.permutations:,} seeded{exchange}; q: Benjamini-Hochberg over "
+        f"the family of all {len(rows) - left} rows with a p from {_test_name(experiment)}{leaving}. {source(experiment)}"
     )
     return Exhibit("table2_statistics", "Statistics of Table 2", caption, data, shown, labels=3)
 
@@ -454,7 +462,7 @@ def table3() -> Exhibit:
     caption = (
         "Interactions of the 80 users before (train) and after (test) the temporal split at 80 %. MovieLens: "
         "counted in the split that the author released. Last.fm: the plays were not released with the replies, "
-        "so only the printed numbers stand here."
+        "so only the printed numbers stand here. No protocol enters."
     )
     return Exhibit("table3", "Table 3", caption, data, shown, labels=1)
 
