@@ -412,9 +412,10 @@ def statistics_of_table2(rows: pd.DataFrame, experiment: Experiment) -> Exhibit:
     paired = rows["notion"].eq("NCSD").any() and experiment.rules.ncsd_population == "everyone"
     exchange = ", exchanging values within users in NCSD rows, whose columns hold the same users" if paired else ""
     caption = (
-        f"What stands beside each δ. Interval of δ: percentile bootstrap of users, {experiment.replicates:,} replicates; "
-        f"permutation: exact where small, else {experiment.permutations:,} seeded{exchange}; q: Benjamini-Hochberg over "
-        f"the family of all {len(rows) - left} rows with a p from {_test_name(experiment)}{leaving}. {source(experiment)}"
+        f"What stands beside each δ. Interval of δ: percentile bootstrap of users, {experiment.replicates:,} "
+        f"replicates; permutation: exact where small, else {experiment.permutations:,} seeded{exchange}; "
+        f"q: Benjamini-Hochberg over the family of all {len(rows) - left} rows with a p from "
+        f"{_test_name(experiment)}{leaving}. {source(experiment)}"
     )
     return Exhibit("table2_statistics", "Statistics of Table 2", caption, data, shown, labels=3)
 
