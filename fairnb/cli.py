@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import csv
+import io
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fairnb import __version__, paths
 from fairnb.errors import FairnbError, ParameterError
+
+if TYPE_CHECKING:
+    from fairnb.pipeline import Outcome
 
 app = typer.Typer(
     add_completion=False,
@@ -23,6 +27,8 @@ app = typer.Typer(
 data_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Data sets: download, check, import.")
 app.add_typer(data_app, name="data")
 
+# What typer makes of Ctrl-C.
+INTERRUPTED = 130
 DEFAULT_EXPERIMENTS = ("released",)
 
 Parameters = Annotated[
@@ -39,7 +45,10 @@ def _version(*, wanted: bool) -> None:
 @app.callback()
 def _main(
     version: Annotated[
-        bool, typer.Option("--version", callback=lambda value: _version(wanted=value), is_eager=True)
+        bool,
+        typer.Option(
+            "--version", callback=lambda value: _version(wanted=value), is_eager=True, help="Show the version."
+        ),
     ] = False,
 ) -> None:
     pass
@@ -49,7 +58,7 @@ def _main(
 def reproduce(
     force: Annotated[bool, typer.Option("--force", help="Run also what is unchanged.")] = False,
 ) -> None:
-    """Rebuild every table and chart of the default experiments, in place."""
+    """Rebuild every table and chart under figures/, in place."""
     from fairnb import pipeline  # noqa: PLC0415  (each command imports what it needs; help stays fast)
 
     for name in DEFAULT_EXPERIMENTS:
@@ -64,34 +73,35 @@ def run(
     parameters: Parameters = None,
     force: Annotated[bool, typer.Option("--force", help="Run also what is unchanged.")] = False,
 ) -> None:
-    """Run an experiment's notebooks with your settings, into a folder of its own below runs/."""
+    """Run an experiment with your settings, below runs/."""
     from fairnb import pipeline  # noqa: PLC0415
     from fairnb.settings import load_plan  # noqa: PLC0415
 
+    given = _pairs(parameters or [])
     plan = load_plan(experiment)
     typer.echo(f"Experiment {plan.name}: {plan.title}")
-    outcome = pipeline.run(plan, _pairs(parameters or []), force=force, announce=typer.echo)
+    outcome = pipeline.run(plan, given, force=force, announce=typer.echo)
     _tell(outcome, outcome.folder / "figures")
 
 
 @app.command("list")
 def list_experiments() -> None:
-    """List experiments, their notebooks, and the parameters each notebook takes."""
+    """List experiments, their notebooks and parameters."""
     from fairnb.notebook import read_cell  # noqa: PLC0415
     from fairnb.settings import load_plan, plans  # noqa: PLC0415
 
     for name in plans():
         plan = load_plan(name)
         typer.echo(f"{plan.name}: {plan.title}")
-        for notebook in sorted(plan.notebooks):
-            typer.echo(f"  {notebook}")
-            for parameter in read_cell(paths.notebooks() / f"{notebook}.ipynb").values():
-                typer.echo(f"    -p {parameter.name} {parameter.default!r:<12} {parameter.help}")
+        typer.echo(f"  notebooks: {', '.join(sorted(plan.notebooks))}")
+        cells = [read_cell(paths.notebooks() / f"{notebook}.ipynb") for notebook in sorted(plan.notebooks)]
+        for parameter in {name: parameter for cell in cells for name, parameter in cell.items()}.values():
+            typer.echo(f"  -p {parameter.name:<15} {parameter.default!r:<10} {parameter.help}")
 
 
 @app.command()
 def doctor() -> None:
-    """Check interpreter, packages, kernel, data and write access, and say what to do."""
+    """Check this machine and checkout; say what to do."""
     from fairnb.doctor import examine  # noqa: PLC0415
 
     ill = 0
@@ -111,7 +121,7 @@ def data_get(
     to: Annotated[Path | None, typer.Option(help="Folder; data/external/NAME if not given.")] = None,
     mirror: Annotated[str | None, typer.Option(help="Another base address (https) with the same files.")] = None,
 ) -> None:
-    """Download a source's files: size and licence first, each file checked by SHA-256, resumable."""
+    """Show size and licence, download, and check."""
     from fairnb.datasets import fetch  # noqa: PLC0415
 
     fetch.get(name, to or paths.external() / name, base_url=mirror, announce=typer.echo, progress=sys.stderr.isatty())
@@ -128,7 +138,10 @@ def data_check(
     results = fetch.check(name, folder or paths.external() / name)
     for path, status in results:
         typer.echo(f"{status:<12} {path}")
-    if any(status != "ok" for _, status in results):
+    faulty = sum(status != "ok" for _, status in results)
+    if faulty:
+        remedy = f"`fairnb data get {name}` downloads them"
+        typer.echo(f"fairnb: {faulty} of {len(results)} files are not as published; {remedy}", err=True)
         raise typer.Exit(1)
 
 
@@ -137,7 +150,7 @@ def data_import_released(
     folder: Annotated[Path, typer.Argument(help="The released files: a folder with data/ and results/ in it.")],
     to: Annotated[Path | None, typer.Option(help="Where the tables go; data/released if not given.")] = None,
 ) -> None:
-    """Compute the benefit tables from the files that FairEvalLLM's author released."""
+    """Compute the benefit tables from the released files."""
     from fairnb import released  # noqa: PLC0415
 
     target = to or paths.released()
@@ -153,10 +166,7 @@ def data_import_released(
             typer.echo(f"  {cell}")
 
 
-def _tell(outcome: object, figures: Path) -> None:
-    from fairnb.pipeline import Outcome  # noqa: PLC0415
-
-    assert isinstance(outcome, Outcome)  # noqa: S101  (for the type checker)
+def _tell(outcome: Outcome, figures: Path) -> None:
     counts = f"{len(outcome.ran)} ran, {len(outcome.unchanged)} unchanged"
     typer.echo(f"Notebooks: {counts}, {outcome.seconds:.1f} s. Exhibits: {paths.shown(figures)}/")
     agreement = figures / "agreement.csv"
@@ -170,7 +180,7 @@ def _pairs(parameters: Sequence[str]) -> dict[str, object]:
     given: dict[str, object] = {}
     for text in parameters:
         name, equals, value = text.partition("=")
-        if not equals:
+        if not name or not equals:
             raise ParameterError(f"-p {text}: expected a name and a value, as in -p protocol paper")
         if name in given:
             raise ParameterError(f"-p {name}: given twice; expected once")
@@ -195,14 +205,17 @@ def join_pairs(arguments: Sequence[str]) -> list[str]:
 
 def main() -> None:
     """Run the command line; an expected error is one line on standard error and exit status 2."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal without δ gets \u03b4, not a traceback
     try:
         app(args=join_pairs(sys.argv[1:]), prog_name="fairnb")
     except FairnbError as error:
         sys.stderr.write(f"fairnb: {' '.join(str(error).split())}\n")
         sys.exit(2)
-    except KeyboardInterrupt:
-        sys.stderr.write("fairnb: interrupted; finished notebooks are kept, the same command goes on\n")
-        sys.exit(130)
+    except SystemExit as end:
+        if end.code == INTERRUPTED:
+            sys.stderr.write("fairnb: interrupted; what is finished is kept, the same command goes on from there\n")
+        raise
 
 
 if __name__ == "__main__":

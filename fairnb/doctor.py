@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-import importlib.util
-import json
 import os
 import re
+import shutil
 import site
+import subprocess
 import sys
 from collections.abc import Iterator
-from importlib import metadata
+from importlib import import_module, metadata
 from pathlib import Path
 from typing import NamedTuple
 
 from fairnb import paths
 from fairnb.errors import FairnbError
-from fairnb.released import SPLIT_FILE, TRAIN_FILE, read_benefit_file
-from fairnb.settings import BENEFIT_FILES
+from fairnb.notebook import read_cell
+from fairnb.settings import BENEFIT_FILES, load_plan, plans
+
+# Packages with compiled parts: if two environments mix, it is these that do not load.
+_COMPILED = ("numpy", "pandas", "scipy", "matplotlib", "zmq")
+_AGAIN = "remove .venv and run `make setup`"
 
 
 class Finding(NamedTuple):
@@ -36,6 +40,7 @@ def examine() -> Iterator[Finding]:
     yield from _packages()
     yield _kernel()
     yield from _data()
+    yield _notebooks()
     for folder in (paths.runs(), paths.figures(), paths.notebooks()):
         yield _write_access(folder)
 
@@ -52,54 +57,84 @@ def _environment() -> Finding:
 
 
 def _packages() -> Iterator[Finding]:
-    wanted = re.findall(r"^([A-Za-z0-9_.-]+)==([^ \\;]+)", _lock_text(), re.MULTILINE)
-    locked = {name.lower().replace("_", "-"): version for name, version in wanted}
-    needed = [
-        re.split(r"[<>=!~; ]", text, maxsplit=1)[0]
-        for text in metadata.requires("fairnb") or []
-        if "extra ==" not in text
-    ]
-    missing = [name for name in needed if importlib.util.find_spec(_module(name)) is None]
-    yield Finding("packages", not missing, _listed(missing, "missing") or f"{len(needed)} found", "run `make setup`")
+    try:
+        required = metadata.requires("fairnb") or []
+    except metadata.PackageNotFoundError:
+        yield Finding("packages", good=False, found="fairnb is not installed", remedy="run `make setup`")
+        return
+    needed = [re.split(r"[<>=!~; ]", text, maxsplit=1)[0] for text in required if "extra ==" not in text]
+    found = {name: _version(name) for name in needed}
+    missing = [name for name, version in found.items() if version is None]
+    yield Finding("packages", not missing, _listed(missing, "missing") or f"{len(needed)} found", _AGAIN)
+    broken = [f"{name} ({error})" for name in _COMPILED if (error := _import_error(name))]
+    remedy = f"{_AGAIN}: packages of different environments are mixed, or half installed"
+    yield Finding("compiled packages", not broken, _listed(broken, "cannot be loaded") or "can be loaded", remedy)
+    locked = _locked_versions()
     other = [
-        f"{name} {metadata.version(name)} (locked {locked[name.lower().replace('_', '-')]})"
-        for name in needed
-        if name not in missing
-        and metadata.version(name) != locked.get(name.lower().replace("_", "-"), metadata.version(name))
+        f"{name} {version} (locked {' or '.join(sorted(locked[_key(name)]))})"
+        for name, version in found.items()
+        if version is not None and version not in locked.get(_key(name), {version})
     ]
-    remedy = "run `make setup` for the locked versions; others may change the last digits"
+    remedy = f"{_AGAIN} for the locked versions; others may change the last digits"
     yield Finding("versions", not other, _listed(other, "other than locked") or "as locked", remedy)
 
 
-def _module(name: str) -> str:
-    return name.replace("-", "_")
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _import_error(name: str) -> str:
+    try:
+        import_module(name)
+    except Exception as error:  # noqa: BLE001  (a mixed environment fails in many ways)
+        return " ".join(str(error).split())[:120] or type(error).__name__
+    return ""
+
+
+def _key(name: str) -> str:
+    return name.lower().replace("_", "-")
+
+
+def _locked_versions() -> dict[str, set[str]]:
+    """Read the lock; a package may have one version for each of several Pythons."""
+    file = paths.root() / "requirements.lock"
+    text = file.read_text(encoding="utf-8") if file.is_file() else ""
+    locked: dict[str, set[str]] = {}
+    for name, version in re.findall(r"^([A-Za-z0-9_.-]+)==([^ \\;]+)", text, re.MULTILINE):
+        locked.setdefault(_key(name), set()).add(version)
+    return locked
 
 
 def _listed(names: list[str], what: str) -> str:
     return f"{what}: {', '.join(names)}" if names else ""
 
 
-def _lock_text() -> str:
-    file = paths.root() / "requirements.lock"
-    return file.read_text(encoding="utf-8") if file.is_file() else ""
-
-
 def _kernel() -> Finding:
-    from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel  # noqa: PLC0415  (slow to import)
+    from jupyter_client.kernelspec import KernelSpecManager  # noqa: PLC0415  (slow to import)
 
     manager = KernelSpecManager()
     names = ", ".join(sorted(manager.find_kernel_specs())) or "none"
-    remedy = "`fairnb run` starts this interpreter whatever is installed; for JupyterLab use `make lab`"
     try:
         command = manager.get_kernel_spec("python3").argv[0]
-    except NoSuchKernel:
-        return Finding("kernel", good=False, found=f"no kernel python3 (found: {names})", remedy="run `make setup`")
-    same = command.startswith("python") or Path(command).resolve() == Path(sys.executable).resolve()
+    except (LookupError, ValueError, TypeError, OSError):
+        found = f"no usable kernel python3 (found: {names})"
+        return Finding("kernel", good=False, found=found, remedy="run `make setup`, then `make lab`")
+    # Not the resolved files: the interpreters of two environments are often links to the same one.
+    same = command in {"python", "python3"} or Path(command).parent.resolve() == Path(sys.executable).parent.resolve()
     found = f"python3 is {'this interpreter' if same else command} (found: {names})"
+    remedy = "`fairnb run` starts this interpreter all the same; for JupyterLab use `make lab`, or remove that kernel"
     return Finding("kernel", same, found, remedy)
 
 
 def _data() -> Iterator[Finding]:
+    try:
+        from fairnb.released import SPLIT_FILE, TRAIN_FILE, read_benefit_file  # noqa: PLC0415  (needs the packages)
+    except ImportError as error:
+        yield Finding("data", good=False, found=f"cannot be read ({error})", remedy="run `make setup`")
+        return
     for name in (*BENEFIT_FILES.values(), TRAIN_FILE):
         try:
             rows = len(read_benefit_file(paths.released() / name))
@@ -109,17 +144,32 @@ def _data() -> Iterator[Finding]:
     rest = [paths.released() / SPLIT_FILE, *(paths.published() / f"fairevalllm_table{n}.csv" for n in (2, 3, 4))]
     missing = [paths.shown(file) for file in rest if not file.is_file()]
     yield Finding("other tables", not missing, _listed(missing, "missing") or "found", "git checkout data")
+    changed = _changed_data()
+    remedy = "git checkout data (a valid number in a wrong place shows nowhere else)"
+    yield Finding("data as committed", not changed, _listed(changed, "changed") or "no change seen", remedy)
+
+
+def _changed_data() -> list[str]:
+    git = shutil.which("git")
+    if git is None:
+        return []
+    command = [git, "-C", str(paths.root()), "diff", "--name-only", "--relative", "HEAD", "--", "data"]
+    answer = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)  # noqa: S603
+    return answer.stdout.splitlines()
+
+
+def _notebooks() -> Finding:
     broken = []
-    for file in sorted(paths.notebooks().glob("*.ipynb")):
+    for name in sorted({name for plan in plans() for name in load_plan(plan).notebooks}):
         try:
-            json.loads(file.read_text(encoding="utf-8"))
-        except ValueError:
-            broken.append(file.name)
-    yield Finding("notebooks", not broken, _listed(broken, "unreadable") or "readable", "git checkout notebooks")
+            read_cell(paths.notebooks() / f"{name}.ipynb")
+        except FairnbError as error:
+            broken.append(str(error))
+    return Finding("notebooks", not broken, "; ".join(broken) or "readable", "git checkout notebooks")
 
 
 def _write_access(folder: Path) -> Finding:
     there = folder if folder.exists() else folder.parent
-    writable = os.access(there, os.W_OK)
-    word = "writable" if writable else "not writable"
-    return Finding(f"{paths.shown(folder)}/", writable, word, "make the folder writable for your user")
+    writable = there.is_dir() and os.access(there, os.W_OK)
+    found = "writable" if writable else "not writable" if there.is_dir() else "a file is in its place"
+    return Finding(f"{paths.shown(folder)}/", writable, found, "make it a folder that your user may write to")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 Status = Literal["ok", "empty", "unparsed"]
@@ -20,13 +21,16 @@ _HEADER = re.compile(r"#{1,6}\s+")
 # `-Heat` is a bullet, since no title begins with a dash; `*batteries not included` is a title.
 _BULLET = re.compile(r"[-*+–—]\s+|[•·‣▪●◦○■►➤>]\s*|[-–](?=[^\W\d_]|[\"“*])|[A-Za-z]\)\s+")
 _NUMBER = re.compile(
-    r"(?P<open>[*_]{0,3})[(\[]?(?P<n>\d{1,3})(?:\\?[.)\]]{1,2}(?P<close>[*_]{0,3})\s+|[、．]\s*)"
+    r"(?P<open>[*_]{0,3})(?P<n>\d{1,3})(?:\\?[.)\]]{1,2}(?P<close>[*_]{0,3})\s+|[、．]\s*)"
     r"|(?P<keycap>(?:\d\ufe0f?\u20e3)+|\U0001f51f)\s*|(?P<circled>[\u2460-\u2473])\s*"
 )
-# These begin titles too (`24: Redemption`, `M. Butterfly`), so they are numbers only where they count.
+# These begin titles too (`24: Redemption`, `M. Butterfly`, `(500) Days of Summer`), so they are numbers only where they count.
 _WEAK_NUMBER = re.compile(
-    r"(?:#|№|no\.\s?)?(?P<n>\d{1,3})(?:\s*[-–—:.)]\s*|\s+)(?=\S)|(?P<letter>[a-z])\.\s+(?=\S)", re.IGNORECASE
+    r"(?:#|№|no\.\s?|[(\[])?(?P<n>\d{1,3})(?:\s*[-–—:.)\]]\s*|\s+)(?=\S)|(?P<letter>[a-z])\.\s+(?=\S)",
+    re.IGNORECASE,
 )
+
+_AROUND = ("open", "close")
 
 _LABEL = re.compile(
     r"(?:recommended |suggested )?(?:movie|film|song|track|title)(?: title| name)?(?:\s*#?(?P<n>\d{1,3}))?"
@@ -36,20 +40,27 @@ _LABEL = re.compile(
 _EXPLANATION = re.compile(r"(?:why|reasons?|reasoning|rationale|explanations?|notes?)\b", re.IGNORECASE)
 _NOT_A_TITLE = re.compile(
     r"(?:genres?|genre\(s\)|year|released|release (?:date|year)|directors?|directed by|cast|stars|starring|artists?"
-    r"|album|plot|synopsis|summary|description|overview|rating|runtime|notes?|why|reasons?|reasoning|rationale"
+    r"|album|plot|synopsis|summary|description|overview|rating|runtime|note|why|reasons?|reasoning|rationale"
     r"|explanations?)\s*[:：]",
     re.IGNORECASE,
 )
 
 _LINK = re.compile(r"!?\[([^\[\]]+)\]\((?:https?://|www\.|/|#)(?:[^()\s]|\([^()\s]*\))*\)")
+_MARKUP = re.compile(r"[*_~`\[]")
 _EMPHASIS = re.compile(r"(?<![^\W_])(?P<mark>\*{1,3}|_{1,3}|~~|`)(?=\S)(?P<inside>.+?)(?<=\S)(?P=mark)(?![^\W_]|\*)")
 _CLOSING = {
     **{'"': '"”', "“": '”"', "„": '“”"', "«": "»", "»": "«", "‘": "’", "'": "'"},
     **{"「": "」", "『": "』", "《": "》", "〈": "〉"},
 }
+_AFTER_QUOTES = re.compile(
+    r"\s+(?:by|from|feat|ft|featuring|with|performed|sung|written|recorded|directed|starring|is|was|and|or|in|as|for"
+    r"|because|which|that)\b",
+    re.IGNORECASE,
+)
 _YEAR = r"[(（\[](?:18|19|20)\d\d[)）\]]"
 _YEAR_NEXT = re.compile(rf"\s*({_YEAR})")
 _YEAR_THEN_MORE = re.compile(rf"(?P<title>.+?{_YEAR})[\"”'’]?(?=$|[\s,.;:：–—-])")
+_YEAR_FIRST = re.compile(r"[(\[]?((?:18|19|20)\d\d)[)\]]?(?=$|[\s,;|])")
 _SPACED_DASH = re.compile(r"[\"”]?\s+[-–—]\s+")
 _GENRE_WORD = re.compile(
     "action|adventure|animated|animation|arts|biographical|biography|biopic|children's|com|comedies|"
@@ -66,7 +77,12 @@ _REFUSAL = re.compile(
     r".*\b(?:recommend|suggest|provide|assist|help (?:you )?with|generate|access|information|opinions?)\b",
     re.IGNORECASE,
 )
+# Headlines may be long sentences too; one that speaks of the task is none.
 _PROSE_WORDS = 12
+_TASK = re.compile(
+    r"\b(?:recommend\w*|suggest\w*|users?|preferences?|tastes?|based on|align\w*|(?:listening|viewing) history)\b",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -123,6 +139,7 @@ class _Line:
     rest: str
 
 
+@lru_cache(maxsize=32768)
 def parse_lines(text: str) -> Parsed:
     """Read a list that has one item a line: numbered, bulleted, quoted, bold, or bare.
 
@@ -140,27 +157,30 @@ def parse_lines(text: str) -> Parsed:
     Notes
     -----
     No items are: headings (a line that ends in a colon), labelled descriptions (``Genre: ...``), rules;
-    lines without a number where others are numbered; lines around a block of bullets. A bare line is
-    no item if it is a refusal in English (``I'm sorry, but I cannot ...``) or a sentence of twelve words
-    or more with its full stop, both mostly in lower case, so that titles such as *I'm Sorry* or
-    *I Can't Help Myself* are safe; nor is any bare line after a refusal. A sentence that is not told
-    from a title stays an item, which no catalogue knows.
+    lines without a number where others are numbered; lines around a block of bullets. A bare line is no
+    item if it is a refusal in English (``I'm sorry, but I cannot ...``), or a sentence of twelve words or
+    more that speaks of the task (``Based on the user's taste ...``). Both must be mostly in lower case, so
+    that titles such as *I'm Sorry* or *I Can't Help Myself* are safe. Nor is any bare line after a refusal
+    or after the heading of an explanation, up to the next heading. A sentence that is not told from a
+    title stays an item, which no catalogue knows.
 
     Only a dash with blanks around it parts title and description, and only before genres, a sentence,
-    a year or a label, or where every line of the reply has one (``Song - Artist``).
+    a year or a label, or where every line of the reply has one after another name (``Song - Artist``).
     """
     if not text.strip(_BLANK + "\r\n"):
         return Parsed("empty", ())
     lines = _listed(list(_candidates(text)))
     # One line with a dash may be a subtitle; a dash in each of them is the layout of the list.
     bare = [line for line in lines if not line.readings]
-    layout = len(bare) > 1 and all(len(_cuts(line.rest)[0]) > 0 for line in bare)
+    fronts = {cuts[-1] for line in bare if (cuts := _cuts(line.rest)[0])}
+    layout = len(bare) > 1 and len(fronts) == len(bare)
     items = tuple(Item(line.readings or _dash_readings(line.rest, layout=layout)) for line in lines)
     return Parsed("ok", items) if items else Parsed("unparsed", ())
 
 
 def _candidates(text: str) -> Iterator[_Line]:
-    lines = [line for raw in _LINE_END.split(text) if (line := raw.strip().strip(_BLANK))]
+    spaced = (re.sub(r"[ \t]{2,}", " ", line) for line in _LINE_END.split(text))
+    lines = [line for raw in spaced if (line := raw.strip().strip(_BLANK))]
     lines = [line for line in lines if not _NOTHING.fullmatch(line)]
     counting = _are_counted(lines)
     prose_follows = False
@@ -192,8 +212,10 @@ def _listed(lines: list[_Line]) -> list[_Line]:
     numbered = [line for line in lines if line.mark == "number"]
     if len(numbered) > 1:
         return numbered
+    if [line.mark for line in lines].count("header") == 1 and len(lines) > 1 and lines[0].mark == "header":
+        lines = lines[1:]
     if [line.number for line in numbered] == [1]:
-        return [line for line in lines if line.mark or line.readings]
+        return [line for line in lines if line.mark == "number" or (line.readings and not line.mark)]
     places = [place for place, line in enumerate(lines) if line.mark == "bullet"]
     if len(places) > 1 and places[-1] - places[0] == len(places) - 1:
         return lines[places[0] : places[-1] + 1]
@@ -202,8 +224,8 @@ def _listed(lines: list[_Line]) -> list[_Line]:
 
 def _are_counted(lines: list[str]) -> bool:
     found = [_WEAK_NUMBER.match(line) for line in lines if not _NUMBER.match(line)]
-    numbers = [match["n"] or str(ord(match["letter"].lower()) - ord("a") + 1) for match in found if match]
-    return len(numbers) > 1 and numbers == [str(n) for n in range(1, len(numbers) + 1)]
+    numbers = [_value(match) for match in found if match]
+    return len(numbers) > 1 and numbers == list(range(1, len(numbers) + 1))
 
 
 def _unmarked(line: str, *, counting: bool) -> tuple[str, int | None, str]:
@@ -216,8 +238,7 @@ def _unmarked(line: str, *, counting: bool) -> tuple[str, int | None, str]:
             opened = "" if found["close"] or not found["open"] else found["open"]
             rest = opened + rest[found.end() :]
         elif number is None and counting and (found := _WEAK_NUMBER.match(rest)):
-            mark, number = "number", int(found["n"] or ord(found["letter"].lower()) - ord("a") + 1)
-            rest = rest[found.end() :]
+            mark, number, rest = "number", _value(found), rest[found.end() :]
         elif found := _HEADER.match(rest):
             mark, rest = mark or "header", rest[found.end() :]
         elif found := _BULLET.match(rest):
@@ -228,14 +249,17 @@ def _unmarked(line: str, *, counting: bool) -> tuple[str, int | None, str]:
 
 
 def _value(found: re.Match[str]) -> int:
-    if found["n"]:
-        return int(found["n"])
-    if found["circled"]:
-        return ord(found["circled"]) - 0x2460 + 1
-    return int("".join(re.findall(r"\d", found["keycap"])) or 10)
+    kind, mark = next((kind, mark) for kind, mark in found.groupdict().items() if mark and kind not in _AROUND)
+    if kind == "letter":
+        return ord(mark.lower()) - ord("a") + 1
+    if kind == "circled":
+        return ord(mark) - ord("①") + 1
+    return int("".join(re.findall(r"\d", mark)) or 10)
 
 
 def _plain(text: str) -> str:
+    if not _MARKUP.search(text):
+        return text.strip()
     text = _LINK.sub(r"\1", text)
     while (bare := _EMPHASIS.sub(lambda found: found["inside"], text)) != text:
         text = bare
@@ -256,9 +280,11 @@ def _bounded(text: str) -> tuple[str, ...]:
         return (title,) if bounded or title == whole else (title, whole)
     if quoted := _quoted(text):
         title, after = _plain(quoted[0]), quoted[1]
-        if re.match(r"\s+[^\W\d_]", after) and not after.strip()[0].islower():
-            # "Weird Al" Yankovic: the quotes are a part of the name.
-            return (whole, title)
+        if re.match(r"\s+[^\W\d_]", after) and not _YEAR_THEN_MORE.fullmatch(title):
+            # "Weird Al" Yankovic: the quotes are a part of the name, unless the next word says otherwise.
+            outer = whole.count('"') > 2 and whole.endswith('"')
+            whole = whole[1:-1] if outer else whole
+            return (title, whole) if _AFTER_QUOTES.match(after) else (whole, title)
         return (_with_year(title, after),)
     if dated := _YEAR_THEN_MORE.match(whole):
         return (dated["title"].strip(),)
@@ -270,8 +296,8 @@ def _quoted(text: str) -> tuple[str, str] | None:
     if not closing:
         return None
     for place in range(2, len(text)):
-        after = text[place + 1 :]
         if text[place] in closing and text[1:place].strip():
+            after = text[place + 1 :]
             # An apostrophe looks like a closing quote, so what follows must leave no doubt.
             ends = r"\s*(?:$|[,;(（\[]|[-–—]\s)" if text[0] in "'‘" else r"$|[\s,.;:：(（\[–—-]"
             if text[0] in "「『《〈" or re.match(ends, after):
@@ -289,7 +315,14 @@ def _cuts(text: str) -> tuple[list[str], str]:
     dashes = list(_SPACED_DASH.finditer(text))
     ends = [dash.start() for dash in dashes]
     full = text
-    while ends and _is_description(text[dashes[len(ends) - 1].end() : len(full)]):
+    while ends:
+        last = text[dashes[len(ends) - 1].end() : len(full)]
+        if year := _YEAR_FIRST.match(last):
+            # `Heat - 1995` means Heat (1995); `Blade Runner - 2049` then contradicts Blade Runner (1982).
+            full = f"{text[: ends.pop()]} ({year[1]})"
+            break
+        if not _is_description(last):
+            break
         full = text[: ends.pop()]
     return [text[:end] for end in reversed(ends)], full
 
@@ -303,7 +336,7 @@ def _dash_readings(text: str, *, layout: bool) -> tuple[str, ...]:
 
 def _is_description(text: str) -> bool:
     words = text.split()
-    if "|" in text or text[:1].islower() or _NOT_A_TITLE.match(text) or re.match(r"\(?\d{4}\b", text):
+    if "|" in text or text[:1].islower() or _NOT_A_TITLE.match(text):
         return True
     if len(words) > 8 or (len(words) > 5 and words[0] in ("A", "An")) or (len(words) > 4 and text[-1] == "."):
         return True
@@ -317,7 +350,8 @@ def _is_refusal(text: str) -> bool:
 
 
 def _is_prose(text: str) -> bool:
-    return len(text.split()) >= _PROSE_WORDS and text[-1] in ".!?" and _is_mostly_lower(text)
+    long = len(text.split()) >= _PROSE_WORDS and text.rstrip("\"'”)")[-1:] in tuple(".!?…")
+    return long and bool(_TASK.search(text)) and _is_mostly_lower(text)
 
 
 def _is_mostly_lower(text: str) -> bool:

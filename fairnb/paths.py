@@ -39,8 +39,11 @@ def root() -> Path:
                 f"unset it, or set it to the folder that holds README.md"
             )
         return folder
+    installed = Path(__file__).resolve().parent.parent
+    if _is_root(installed):
+        return installed
     here = Path.cwd()
-    for folder in (Path(__file__).resolve().parent.parent, here, *here.parents):
+    for folder in (here, *here.parents):
         if _is_root(folder):
             return folder
     raise FairnbError(
@@ -112,17 +115,19 @@ def write_text(path: Path, text: str) -> bool:
 
 def write_bytes(path: Path, content: bytes) -> bool:
     """Write bytes the way `write_text` writes text."""
-    if path.is_file() and path.read_bytes() == content:
-        return False
     scratch = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
+        if path.is_file() and path.read_bytes() == content:
+            return False
         path.parent.mkdir(parents=True, exist_ok=True)
         scratch.write_bytes(content)
         scratch.replace(path)
     except OSError as error:
-        with suppress(OSError):
-            scratch.unlink()
         raise FairnbError(
             f"{path}: cannot be written ({error.strerror}); make the folder writable or name another one"
         ) from error
+    finally:
+        # Left only if something went wrong, an interruption included.
+        with suppress(OSError):
+            scratch.unlink()
     return True

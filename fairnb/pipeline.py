@@ -11,15 +11,12 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import metadata
-from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from fairnb import __version__, paths
 from fairnb.errors import FairnbError, NotebookError, ParameterError
@@ -97,10 +94,11 @@ def resolve(plan: Plan, given: Mapping[str, object]) -> tuple[Experiment, dict[s
 
 def _rooted(text: str, name: str) -> str:
     """Turn a folder as the user means it, from where the user is, into one relative to the root."""
-    folder = Path(text).expanduser()
-    for candidate in (folder.resolve(), (paths.root() / folder).resolve()):
-        if candidate.is_dir():
-            return paths.shown(candidate)
+    with suppress(OSError, ValueError, RuntimeError):  # too long, with a null byte, the home of nobody
+        folder = Path(text).expanduser()
+        for candidate in (folder.resolve(), (paths.root() / folder).resolve()):
+            if candidate.is_dir():
+                return paths.shown(candidate)
     raise ParameterError(f"{name} = {text!r}: no such folder; expected one with the files to read")
 
 
@@ -136,29 +134,7 @@ def run(
     FairnbError
         If the folder cannot be written to, or another run is using it.
     """
-    start = time.monotonic()
-    experiment, injected = resolve(plan, given or {})
-    folder = paths.runs() / experiment.slug
-    with _locked(folder):
-        manifest = _read_manifest(folder)
-        inputs = _inputs(experiment)
-        prints = _fingerprints(plan, experiment, injected, inputs)
-        fresh = set() if force else {name for name in plan.notebooks if _is_fresh(folder, manifest, name, prints[name])}
-        # A notebook whose needs run again runs again: it reads what they write.
-        stale = [name for name in plan.notebooks if name not in fresh]
-        for name, needs in plan.notebooks.items():
-            if name in fresh and not fresh.issuperset(needs):
-                stale.append(name)
-        unchanged = [name for name in plan.notebooks if name not in stale]
-        for name in unchanged:
-            announce(f"  {name:<24} unchanged")
-        entries = {name: manifest["notebooks"][name] for name in unchanged}
-        _save_manifest(folder, plan, experiment, inputs, entries)
-        for name, entry in _execute_all(plan, stale, injected, folder, announce):
-            entries[name] = {"fingerprint": prints[name], "parameters": injected[name], **entry}
-            _save_manifest(folder, plan, experiment, inputs, entries)
-        _drop_strangers(folder / "figures", entries)
-    return Outcome(experiment, folder, tuple(stale), tuple(unchanged), time.monotonic() - start)
+    return _run(plan, given or {}, force=force, announce=announce, in_place=False)
 
 
 def reproduce(plan_name: str, *, force: bool = False, announce: Callable[[str], None] = print) -> Outcome:
@@ -168,18 +144,65 @@ def reproduce(plan_name: str, *, force: bool = False, announce: Callable[[str], 
     errors are those of `run`.
     """
     plan = load_plan(plan_name)
-    targets = [paths.figures() / plan.name, paths.notebooks()]
-    for target in targets:
-        _require_writable(target)
-    outcome = run(plan, force=force, announce=announce)
-    if not outcome.experiment.is_default:
+    experiment, _ = resolve(plan, {})
+    if not experiment.is_default:
         raise ParameterError(f"experiment {plan.name} is not a default experiment; use `fairnb run {plan.name}`")
-    manifest = _read_manifest(outcome.folder)
-    for name in plan.notebooks:
-        for exhibit in manifest["notebooks"][name]["exhibits"]:
-            paths.write_bytes(targets[0] / exhibit, (outcome.folder / "figures" / exhibit).read_bytes())
-        paths.write_bytes(targets[1] / f"{name}.ipynb", (outcome.folder / "notebooks" / f"{name}.ipynb").read_bytes())
-    return outcome
+    for target in (paths.figures() / experiment.name, paths.notebooks()):
+        _require_writable(target, "or use `fairnb run`, which writes to runs/")
+    return _run(plan, {}, force=force, announce=announce, in_place=True)
+
+
+def _run(
+    plan: Plan, given: Mapping[str, object], *, force: bool, announce: Callable[[str], None], in_place: bool
+) -> Outcome:
+    start = time.monotonic()
+    experiment, injected = resolve(plan, given)
+    _require_benefits(experiment)
+    folder = paths.runs() / experiment.slug
+    with _locked(folder):
+        manifest = _read_manifest(folder)
+        inputs = _inputs(experiment)
+        prints = _fingerprints(plan, experiment, injected, inputs)
+        fresh = set() if force else {name for name in plan.notebooks if _is_fresh(folder, manifest, name, prints[name])}
+        # A notebook whose needs run again runs again, for it reads what they write; and so on.
+        while hungry := {name for name in fresh if not fresh.issuperset(plan.notebooks[name])}:
+            fresh -= hungry
+        unchanged = [name for name in plan.notebooks if name in fresh]
+        stale = [name for name in plan.notebooks if name not in fresh]
+        for name in unchanged:
+            announce(f"  {name:<24} unchanged")
+        entries = {name: manifest["notebooks"][name] for name in unchanged}
+        _save_manifest(folder, plan, experiment, inputs, entries)
+        # What the stale ones wrote last time must not be taken for what they write now.
+        _drop_strangers(folder / "figures", entries)
+        for name, entry in _execute_all(plan, stale, injected, folder, announce):
+            entries[name] = {"fingerprint": prints[name], "parameters": injected[name], **entry}
+            _save_manifest(folder, plan, experiment, inputs, entries)
+        if in_place:
+            if _fingerprints(plan, experiment, injected, _inputs(experiment)) != prints:
+                raise FairnbError(
+                    "a notebook, the package or the data changed during the run; nothing was replaced; "
+                    "run the same command again"
+                )
+            _publish(folder, experiment, entries)
+    return Outcome(experiment, folder, tuple(stale), tuple(unchanged), time.monotonic() - start)
+
+
+def _publish(folder: Path, experiment: Experiment, entries: Mapping[str, Any]) -> None:
+    for name, entry in entries.items():
+        for exhibit in entry["exhibits"]:
+            content = (folder / "figures" / exhibit).read_bytes()
+            paths.write_bytes(paths.figures() / experiment.name / exhibit, content)
+        notebook = f"{name}.ipynb"
+        paths.write_bytes(paths.notebooks() / notebook, (folder / "notebooks" / notebook).read_bytes())
+
+
+def _require_benefits(experiment: Experiment) -> None:
+    """Read the table that all notebooks start from, so that a fault in it is told before a kernel starts."""
+    from fairnb.released import read_benefits  # noqa: PLC0415  (loads pandas; unknown parameters are told before)
+
+    folder = paths.root() / experiment.released_folder if experiment.released_folder else None
+    read_benefits(experiment.dataset, experiment.protocol, folder)
 
 
 def _execute_all(
@@ -189,88 +212,107 @@ def _execute_all(
     folder: Path,
     announce: Callable[[str], None],
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    if not names:
-        return
+    """Execute notebooks, `WORKERS` at a time, each in a process of its own; a failure stops only its dependants."""
     done = set(plan.notebooks) - set(names)
     waiting = list(names)
-    running: dict[Future[dict[str, Any]], str] = {}
-    failures: list[NotebookError] = []
-    # Processes, because a kernel's environment belongs to its process; spawned, because that is
-    # the one way that works alike on every system.
-    with ProcessPoolExecutor(min(WORKERS, len(names)), mp_context=get_context("spawn")) as pool:
-        try:
-            while waiting or running:
-                for name in [name for name in waiting if done.issuperset(plan.notebooks[name])]:
-                    waiting.remove(name)
-                    running[pool.submit(_execute, name, dict(injected[name]), folder, paths.root())] = name
-                if not running:
-                    break
-                finished, _ = wait(running, return_when=FIRST_COMPLETED)
-                for future in finished:
-                    name = running.pop(future)
-                    try:
-                        entry = future.result()
-                    except NotebookError as error:
-                        announce(f"  {name:<24} FAILED")
-                        failures.append(error)
-                        continue
-                    except BrokenProcessPool:
-                        raise NotebookError(
-                            f"{name}: its process was killed, perhaps for want of memory; "
-                            f"free some memory and run the same command again: finished notebooks are kept"
-                        ) from None
-                    done.add(name)
-                    announce(f"  {name:<24} ran in {entry['seconds']:.1f} s")
-                    yield name, entry
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    running: dict[str, tuple[subprocess.Popen[str], float]] = {}
+    failures: list[str] = []
+    try:
+        while True:
+            ready = [name for name in waiting if done.issuperset(plan.notebooks[name])]
+            for name in ready[: WORKERS - len(running)]:
+                waiting.remove(name)
+                running[name] = _start(name, injected[name], folder), time.monotonic()
+            if not running:
+                break
+            ended = [name for name, (worker, _) in running.items() if worker.poll() is not None]
+            if not ended:
+                time.sleep(0.05)
+            for name in ended:
+                worker, start = running.pop(name)
+                _stop([worker])
+                try:
+                    entry = _result(name, worker.returncode, folder)
+                except NotebookError as error:
+                    announce(f"  {name:<24} FAILED")
+                    failures.append(str(error))
+                    continue
+                done.add(name)
+                seconds = time.monotonic() - start
+                announce(f"  {name:<24} ran in {seconds:.1f} s")
+                yield name, {"seconds": round(seconds, 2), **entry}
+    finally:
+        _stop([worker for worker, _ in running.values()])
+    for name in waiting:
+        announce(f"  {name:<24} not run: it needs {', '.join(plan.notebooks[name])}")
     if failures:
-        raise failures[0]
+        raise NotebookError("; ".join(failures))
 
 
-def _execute(name: str, parameters: dict[str, Value], folder: Path, root: Path) -> dict[str, Any]:
-    """Execute one notebook; runs in a process of its own."""
-    # Kernels write to a log and not to the terminal: newer ones warn about every headless run.
-    os.environ |= {
-        paths.ROOT_VARIABLE: str(root),
+def _start(name: str, parameters: Mapping[str, Value], folder: Path) -> subprocess.Popen[str]:
+    """Start the process that executes a notebook; see `fairnb.kernel`."""
+    target, scratch, log = _files(name, folder)
+    for file in (target, log):
+        file.parent.mkdir(parents=True, exist_ok=True)
+    scratch.unlink(missing_ok=True)
+    environment = {
+        paths.ROOT_VARIABLE: str(paths.root()),
         paths.FIGURES_VARIABLE: str(folder / "figures"),
         "TQDM_DISABLE": "1",
         "PYTHONNOUSERSITE": "1",
+        "PYTHONUTF8": "1",
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
         # Two notebooks share two processors; more threads would only get in each other's way.
         "OPENBLAS_NUM_THREADS": "1",
         "OMP_NUM_THREADS": "1",
     }
-    import nbformat  # noqa: PLC0415  (the parent process never needs them, and they load slowly)
-    import papermill  # noqa: PLC0415
-    from nbclient.exceptions import DeadKernelError  # noqa: PLC0415
+    # Kernels write to a log and not to the terminal: newer ones warn about every headless run.
+    with log.open("w", encoding="utf-8") as output:
+        worker = subprocess.Popen(
+            [sys.executable, "-m", "fairnb.kernel"],
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            cwd=paths.notebooks(),
+            env=os.environ | environment,
+            encoding="utf-8",
+            start_new_session=True,  # Ctrl-C is for the runner, which stops its workers once and in order
+        )
+    task = {"source": f"{paths.notebooks() / name}.ipynb", "target": str(scratch), "parameters": dict(parameters)}
+    assert worker.stdin is not None  # noqa: S101  (for the type checker)
+    with suppress(BrokenPipeError):  # it is gone already; its log says why
+        worker.stdin.write(json.dumps(task) + "\n")
+        worker.stdin.flush()
+    return worker
 
-    start = time.monotonic()
-    source = root / "notebooks" / f"{name}.ipynb"
-    target = folder / "notebooks" / f"{name}.ipynb"
-    scratch = target.with_name(f"{name}.unfinished.ipynb")
-    scratch.parent.mkdir(parents=True, exist_ok=True)
-    log = folder / "logs" / f"{name}.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with _stderr_to(log):
-            papermill.execute_notebook(
-                str(source),
-                str(scratch),
-                parameters=parameters,
-                kernel_name="python3",
-                progress_bar=False,
-                kernel_manager_class="fairnb.kernel.ThisInterpreter",
-            )
-    except papermill.PapermillExecutionError as error:
-        raise NotebookError(_told(name, error.exec_count, error.ename, error.evalue, scratch)) from None
-    except (DeadKernelError, RuntimeError) as error:
-        cell = _running_cell(scratch)
-        raise NotebookError(
-            f"notebooks/{name}.ipynb, cell {cell}: the kernel died ({' '.join(str(error).split())}), perhaps for "
-            f"want of memory; {paths.shown(scratch)} holds what was done, {paths.shown(log)} what was said"
-        ) from None
+
+def _stop(workers: Iterable[subprocess.Popen[str]]) -> None:
+    """Close the workers' input, upon which they stop their kernels and end."""
+    for worker in workers:
+        assert worker.stdin is not None  # noqa: S101  (for the type checker)
+        with suppress(BrokenPipeError):
+            worker.stdin.close()
+    for worker in workers:
+        try:
+            worker.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            worker.kill()
+            worker.wait()
+
+
+def _files(name: str, folder: Path) -> tuple[Path, Path, Path]:
+    """Name the executed notebook, the one that is not finished, and the log."""
+    notebooks = folder / "notebooks"
+    return notebooks / f"{name}.ipynb", notebooks / f"{name}.unfinished.ipynb", folder / "logs" / f"{name}.log"
+
+
+def _result(name: str, status: int, folder: Path) -> dict[str, Any]:
+    """Take over what a notebook wrote, or say why it stopped."""
+    import nbformat  # noqa: PLC0415  (loads slowly)
+
+    target, scratch, log = _files(name, folder)
+    if status != 0:
+        raise NotebookError(_why(name, status, scratch, log))
     notebook = nbformat.read(scratch, as_version=4)
     exhibits = [
         exhibit
@@ -286,10 +328,41 @@ def _execute(name: str, parameters: dict[str, Value], folder: Path, root: Path) 
     paths.write_text(target, nbformat.writes(notebook, version=4).rstrip("\n") + "\n")
     scratch.unlink()
     return {
-        "seconds": round(time.monotonic() - start, 2),
         "notebook": _sha256(target),
         "exhibits": {exhibit: _sha256(folder / "figures" / exhibit) for exhibit in exhibits},
     }
+
+
+def _why(name: str, status: int, scratch: Path, log: Path) -> str:
+    """Say where a notebook stopped and why, from what it left behind."""
+    try:
+        cells = json.loads(scratch.read_text(encoding="utf-8"))["cells"]
+    except (OSError, ValueError):
+        cells = []
+    code = [
+        cell
+        for cell in cells
+        if cell["cell_type"] == "code" and "injected-parameters" not in cell["metadata"].get("tags", [])
+    ]
+    started = [cell for cell in code if cell["metadata"].get("papermill", {}).get("start_time")]
+    where = f"notebooks/{name}.ipynb" + (f", code cell {len(started)}" if started else "")
+    so_far = f"(the run so far: {paths.shown(scratch)})"
+    for cell in started:
+        for output in cell["outputs"]:
+            if output["output_type"] == "error":
+                return f"{where}: {output['ename']}: {_first_line(output['evalue'])} {so_far}"
+    said = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+    last = said[-1] if said else ""
+    if status < 0 or last.endswith("Kernel died"):
+        return (
+            f"{where}: its kernel was killed, perhaps for want of memory; free some, and run the same command again: "
+            f"finished notebooks are kept {so_far}"
+        )
+    return f"{where}: could not be executed: {last} (log: {paths.shown(log)})"
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "")
 
 
 def clean(notebook: Any) -> None:
@@ -303,37 +376,6 @@ def clean(notebook: Any) -> None:
         cell.metadata = {"tags": tags} if tags else {}
         if VOLATILE_TAG in tags:
             cell.outputs = []
-
-
-def _told(name: str, cell: int, kind: str, what: str, scratch: Path) -> str:
-    first = next((line.strip() for line in what.splitlines() if line.strip()), "")
-    return f"notebooks/{name}.ipynb, cell {cell}: {kind}: {first} (the run so far: {paths.shown(scratch)})"
-
-
-def _running_cell(scratch: Path) -> str:
-    try:
-        cells = json.loads(scratch.read_text(encoding="utf-8"))["cells"]
-    except (OSError, ValueError, KeyError):
-        return "?"
-    code = [cell for cell in cells if cell["cell_type"] == "code"]
-    for number, cell in enumerate(code, start=1):
-        if cell.get("metadata", {}).get("papermill", {}).get("status") == "running":
-            return str(number)
-    return "?"
-
-
-@contextmanager
-def _stderr_to(log: Path) -> Iterator[None]:
-    sys.stderr.flush()
-    kept = os.dup(2)
-    with log.open("w", encoding="utf-8") as file:
-        os.dup2(file.fileno(), 2)
-        try:
-            yield
-        finally:
-            sys.stderr.flush()
-            os.dup2(kept, 2)
-            os.close(kept)
 
 
 def _fingerprints(
@@ -382,12 +424,16 @@ def _inputs(experiment: Experiment) -> dict[str, str]:
 
 
 def _is_fresh(folder: Path, manifest: Mapping[str, Any], name: str, fingerprint: str) -> bool:
-    entry = manifest["notebooks"].get(name, {})
-    if entry.get("fingerprint") != fingerprint:
+    try:
+        entry = manifest["notebooks"][name]
+        files = {folder / "notebooks" / f"{name}.ipynb": entry["notebook"]}
+        files |= {folder / "figures" / exhibit: digest for exhibit, digest in entry["exhibits"].items()}
+        return bool(entry["fingerprint"] == fingerprint) and all(
+            file.is_file() and _sha256(file) == digest for file, digest in files.items()
+        )
+    except (OSError, KeyError, TypeError, AttributeError):
+        # Not there, or not as this version writes it: it runs, which is always right.
         return False
-    files = {folder / "notebooks" / f"{name}.ipynb": entry["notebook"]}
-    files |= {folder / "figures" / exhibit: digest for exhibit, digest in entry["exhibits"].items()}
-    return all(file.is_file() and _sha256(file) == digest for file, digest in files.items())
 
 
 def _read_manifest(folder: Path) -> dict[str, Any]:
@@ -436,11 +482,11 @@ def _drop_strangers(folder: Path, entries: Mapping[str, Any]) -> None:
     known = {exhibit for entry in entries.values() for exhibit in entry["exhibits"]}
     if folder.is_dir():
         for file in folder.iterdir():
-            if file.name not in known:
+            if file.is_file() and file.name not in known:
                 file.unlink()
 
 
-def _require_writable(folder: Path) -> None:
+def _require_writable(folder: Path, remedy: str) -> None:
     probe = folder / f".probe-{os.getpid()}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -448,43 +494,39 @@ def _require_writable(folder: Path) -> None:
         probe.unlink()
     except OSError as error:
         raise FairnbError(
-            f"{paths.shown(folder)}: cannot be written to ({error.strerror}); make it writable, or use `fairnb run`"
+            f"{paths.shown(folder)}: cannot be written to ({error.strerror}); make it a writable folder, {remedy}"
         ) from None
 
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Keep two runs out of one folder; a lock whose process is gone counts for nothing."""
-    _require_writable(folder)
-    lock = folder / ".lock"
-    while True:
-        try:
-            handle = os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
-        except FileExistsError:
-            owner = _owner(lock)
-            if owner is not None:
-                raise FairnbError(
-                    f"{paths.shown(folder)}: process {owner} is running this experiment; wait for it, "
-                    f"or remove {paths.shown(lock)} if there is no such process"
-                ) from None
-            lock.unlink(missing_ok=True)
-            continue
-        with os.fdopen(handle, "w") as file:
-            file.write(str(os.getpid()))
-        break
-    try:
+    """Keep two runs out of one folder; the system takes the lock back from a process that is gone."""
+    _require_writable(folder, f"or set {paths.ROOT_VARIABLE} to a checkout that is one")
+    with (folder / ".lock").open("a+", encoding="utf-8") as lock:
+        if not _try_lock(lock):
+            lock.seek(0)
+            raise FairnbError(
+                f"{paths.shown(folder)}: process {lock.read() or '?'} is running this experiment; wait for its end"
+            )
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
         yield
-    finally:
-        lock.unlink(missing_ok=True)
 
 
-def _owner(lock: Path) -> int | None:
+def _try_lock(lock: IO[str]) -> bool:
     try:
-        owner = int(lock.read_text())
-        os.kill(owner, 0)
-    except (OSError, ValueError):
-        return None
-    return owner
+        if sys.platform == "win32":
+            import msvcrt  # noqa: PLC0415
+
+            msvcrt.locking(lock.fileno(), msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl  # noqa: PLC0415
+
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def _sha256(file: Path) -> str:

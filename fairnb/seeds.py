@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import operator
 
 import numpy as np
 
@@ -16,7 +17,7 @@ def generator(*name: str | int, root: int = ROOT_SEED) -> np.random.Generator:
     ----------
     *name : str or int
         Parts of the name, from the general to the particular, such as
-        ``"bootstrap", "gender", "Male"``. At least one.
+        ``"bootstrap", "gender", "Male"``. At least one. A numpy integer counts as the number it is.
     root : int, default ROOT_SEED
         The seed of the whole experiment; the same name under another root is another stream.
 
@@ -29,11 +30,14 @@ def generator(*name: str | int, root: int = ROOT_SEED) -> np.random.Generator:
     ------
     ValueError
         If no name is given: an anonymous stream would depend on the order of work.
+    TypeError
+        If a part is neither text nor a whole number.
     """
     if not name:
         raise ValueError("a generator needs a name, such as generator('bootstrap', 'gender')")
+    parts = [str(part) if isinstance(part, str) else operator.index(part) for part in name]
     # Joined as text, ("a", "b") and ("ab",) or (1,) and ("1",) would share a stream.
-    text = repr(tuple((type(part).__name__, part) for part in name))
+    text = repr(tuple((type(part).__name__, part) for part in parts))
     digest = hashlib.sha256(text.encode("utf-8")).digest()
     words = [int.from_bytes(digest[i : i + 4], "big") for i in range(0, 32, 4)]
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence([root, *words])))

@@ -51,10 +51,12 @@ _PLAIN = str.maketrans(
 _LETTERS = str.maketrans(
     {"ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ħ": "h", "ŧ": "t", "ı": "i"}
 )
-_LIFTED = re.compile("(?<=[^\\W_])(?=[⁰¹²³⁴-⁹¼-¾⅐-⅞])(?<![⁰¹²³⁴-⁹])")
+_LIFTED = re.compile("(?<![⁰¹²³⁴-⁹])(?=[⁰¹²³⁴-⁹¼-¾⅐-⅞])")
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#x[0-9a-f]{1,6}|[a-z]{2,8}\d?);", re.IGNORECASE)
 _LETTER = r"[^\W\d_]"
-_INITIALS = re.compile(rf"(?<![\w.*]){_LETTER}[.*](?:(?:\s?{_LETTER}[.*])+{_LETTER}?|{_LETTER})(?![\w*])")
+_INITIALS = re.compile(
+    rf"(?<![^\W_])(?<![^\W_][.*]){_LETTER}[.*](?:(?:\s?{_LETTER}[.*])+{_LETTER}?|{_LETTER})(?![^\W_]|\*)"
+)
 _ELISION = re.compile(r"\b([ldj]|un|qu|all|dell|nell)'\s+")
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 # On the shape of a text, where w is a letter, digit or mark: P!nk, C++, $5 and 100% keep their symbols.
@@ -161,10 +163,10 @@ def match_key(name: str) -> str:
     Punctuation is the key only where nothing else is left (``!!!``).
     """
     text = _folded(name)
-    text = _ELISION.sub(r"\1'", text)
+    text = _ELISION.sub(r"\1'", text).replace("'", "")
     text = _INITIALS.sub(lambda found: re.sub(r"[.*\s]", "", found[0]), text)
     text = re.sub(r"(?<!\S)\+(?!\S)", " and ", text.replace("&", " and "))
-    text = _THOUSANDS.sub("", text).replace("'", "")
+    text = _THOUSANDS.sub("", text)
     shape = "".join("w" if unicodedata.category(mark)[0] in "LMN" else mark for mark in text)
     shape = shape if "w" in shape else ""
     key = " ".join(text[word.start() : word.end()] for word in _WORD.finditer(shape))
@@ -189,13 +191,13 @@ def _invisible(mark: str) -> bool:
 def _without_accents(text: str) -> str:
     # In other scripts a combining mark makes another letter (й is not и), so it stays there.
     kept: list[str] = []
-    drop = False
+    drop = True
     for mark in unicodedata.normalize("NFD", text):
-        if unicodedata.combining(mark):
+        if unicodedata.category(mark)[0] == "M":
             if drop or _is_vowel_point(mark):
                 continue
         else:
-            drop = "a" <= mark <= "ɏ" or "Ͱ" <= mark <= "Ͽ"
+            drop = "a" <= mark <= "ɏ" or "Ͱ" <= mark <= "Ͽ" or not mark.isalnum()
         kept.append(mark)
     return unicodedata.normalize("NFC", "".join(kept))
 
