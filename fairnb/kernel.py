@@ -15,7 +15,9 @@ import tempfile
 import threading
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+from jupyter_client.asynchronous.client import AsyncKernelClient
 from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import AsyncKernelManager
 
@@ -29,6 +31,11 @@ class ThisInterpreter(AsyncKernelManager):
 
     A kernel named ``python3`` may be another environment's, without fairnb or with another one.
     """
+
+    def client(self, **options: Any) -> AsyncKernelClient:  # type: ignore[override]
+        """Return a client that drops no message of a chatty cell; without the last, a cell never ends."""
+        self.context.rcvhwm = 0  # no limit to the queue
+        return super().client(context=self.context, **options)
 
     @property
     def kernel_spec(self) -> KernelSpec:

@@ -24,7 +24,8 @@ _NUMBER = re.compile(
     r"(?P<open>[*_]{0,3})(?P<n>\d{1,3})(?:\\?[.)\]]{1,2}(?P<close>[*_]{0,3})\s+|[、．]\s*)"
     r"|(?P<keycap>(?:\d\ufe0f?\u20e3)+|\U0001f51f)\s*|(?P<circled>[\u2460-\u2473])\s*"
 )
-# These begin titles too (`24: Redemption`, `M. Butterfly`, `(500) Days of Summer`), so they are numbers only where they count.
+# These begin titles too (`24: Redemption`, `M. Butterfly`, `(500) Days of Summer`), so they are numbers
+# only where they count the lines.
 _WEAK_NUMBER = re.compile(
     r"(?:#|№|no\.\s?|[(\[])?(?P<n>\d{1,3})(?:\s*[-–—:.)\]]\s*|\s+)(?=\S)|(?P<letter>[a-z])\.\s+(?=\S)",
     re.IGNORECASE,
@@ -89,8 +90,8 @@ _TASK = re.compile(
 class Item:
     """One recommended item: the readings of its line, the likeliest title first.
 
-    A dash may stand inside a title or before a description; without a catalogue both readings
-    are possible, so both are kept and matching decides.
+    What follows a dash or a quote may be a description or a part of the title. Where a line leaves room
+    for doubt, the whole of it is kept as a further reading, and matching decides.
     """
 
     readings: tuple[str, ...]

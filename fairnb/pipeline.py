@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -351,8 +352,8 @@ def _why(name: str, status: int, scratch: Path, log: Path) -> str:
         for output in cell["outputs"]:
             if output["output_type"] == "error":
                 return f"{where}: {output['ename']}: {_first_line(output['evalue'])} {so_far}"
-    said = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
-    last = said[-1] if said else ""
+    said = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    last = next((line for line in reversed(said) if re.match(r"[\w.]+(Error|Exception)\b", line)), "see the log")
     if status < 0 or last.endswith("Kernel died"):
         return (
             f"{where}: its kernel was killed, perhaps for want of memory; free some, and run the same command again: "

@@ -100,6 +100,7 @@ def test_version_and_no_arguments(call):
         (["run", "x", "-p", "a", "1"], ["run", "x", "-p", "a=1"]),
         (["run", "-p", "a", "1", "x"], ["run", "-p", "a=1", "x"]),
         (["run", "x", "-p", "a=1"], ["run", "x", "-p", "a=1"]),
+        (["run", "-p", "a=1", "x", "--force"], ["run", "-p", "a=1", "x", "--force"]),
         (["run", "x", "-p", "a", "-1"], ["run", "x", "-p", "a=-1"]),
         (["run", "x", "-p", "a", "b=c"], ["run", "x", "-p", "a=b=c"]),
         (["run", "x", "--parameter", "a", "two words"], ["run", "x", "--parameter", "a=two words"]),

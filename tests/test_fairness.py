@@ -37,7 +37,7 @@ from fairnb.fairness import (
 from fairnb.released import read_benefits
 from fairnb.settings import BENEFITS, ICLS, NOTIONS, PAPER, RELEASED, SAMPLINGS, Experiment, Protocol
 
-SETTINGS = settings(max_examples=25, deadline=None, database=None, derandomize=True)
+SETTINGS = settings(max_examples=20, deadline=None, database=None, derandomize=True)
 NAN = math.nan
 KEY = ["attribute", "notion", "icl", "sampling", "benefit"]
 TESTS = ["p", "p_student", "p_welch", "p_permutation", "p_mannwhitney"]
@@ -766,7 +766,7 @@ def test_excluded_users_are_counted_with_their_reasons() -> None:
 def test_users_in_both_groups_are_permuted_within() -> None:
     """Users 1-6 stand in both columns in another order, 0 only in the first, 9 only in the second."""
     x = dict(zip([1, 2, 3, 0, 4, 5, 6], [1.0, 2 / 3, 1 / 3, 1.0, 0.0, 1.0, 1 / 3], strict=True))
-    y = dict(zip([6, 4, 2, 1, 3, 5, 9], [0.0, 2 / 3, 1 / 3, 1 / 3, 0.0, 1 / 3, 0.0], strict=True))
+    y = dict(zip([6, 4, 2, 1, 3, 5, 9], [0.0, 1 / 3, 1 / 3, 2 / 3, 0.0, 2 / 3, 1 / 3], strict=True))
     as_large, total = 0, 0
     observed = abs(sum(x.values()) / 7 - sum(y.values()) / 7)
     for swaps in product([False, True], repeat=6):

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fairnb.parsing import Item, Parsed, parse_lines
@@ -123,6 +123,8 @@ def test_every_layout_gives_the_same_three_titles(text: str) -> None:
         ("M. Butterfly\nA. I.\n1984", ["M. Butterfly", "A. I.", "1984"]),
         ("1. 1984\n2. 300\n3. 12 Angry Men", ["1984", "300", "12 Angry Men"]),
         ("- 1984\n- 300", ["1984", "300"]),
+        ("1. 21. A Title\n2. (500) Days", ["21. A Title", "(500) Days"]),
+        ("(500) Days of Summer\nHeat", ["(500) Days of Summer", "Heat"]),
         ("*batteries not included\nM*A*S*H\nN*E*R*D", ["*batteries not included", "M*A*S*H", "N*E*R*D"]),
         ("1. *batteries not included\n2. F**k", ["*batteries not included", "F**k"]),
         ("NA\nNone\nnan\nNULL\nn/a", ["NA", "None", "nan", "NULL", "n/a"]),
@@ -286,6 +288,7 @@ def a_title(draw: st.DrawFn) -> str:
 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS.keys())
+@settings(max_examples=25)
 @given(several=st.lists(a_title(), min_size=1, max_size=5), intro=st.sampled_from(["", "Here they are:\n\n"]))
 @example(several=["The Spider-Man", "The X-Men/Face: Off. A", "The M*A*S*H (1970)"], intro="")
 def test_a_rendered_list_parses_back(form: str, several: list[str], intro: str) -> None:

@@ -448,8 +448,8 @@ def bad(tmp_path_factory):
     put(root, INTRINSIC, 'mark("04")\nimport signal\nos.kill(os.getpid(), signal.SIGKILL)', writing("intrinsic"))
     # Many lines, and many messages: the kernel is done long before its reader has seen them all.
     chatter = (
-        "for i in range(200_000): print(i)\nkernel = get_ipython().kernel\nfor i in range(16_000):\n"
-        "    message = {'name': 'stdout', 'text': 'x'}\n"
+        "for i in range(200_000): print(i)\nkernel = get_ipython().kernel\nfor i in range(5_000):\n"
+        "    message = {'name': 'stdout', 'text': 'x' * 5_000}\n"
         "    kernel.session.send(kernel.iopub_socket, 'stream', message, parent=get_ipython().parent_header)"
     )
     put(root, FIGURES, 'mark("05")', chatter, writing("figures"), tags={4: ["volatile"]})
@@ -534,11 +534,13 @@ def test_a_process_that_could_not_even_start_a_kernel_says_why(tmp_path, monkeyp
     root = make_project(tmp_path / "project")
     monkeypatch.setenv("FAIRNB_ROOT", str(root))
     log = root / "x.log"
-    log.write_text("Traceback\nModuleNotFoundError: No module named 'papermill'\n\n")
+    log.write_text("Traceback\nModuleNotFoundError: No module named 'papermill'\n\nbye\n")
     why = pipeline._why(NSD, status, root / "none.ipynb", log)
     assert why.startswith(f"notebooks/{NSD}.ipynb: ")
-    assert ("No module named 'papermill' (log: x.log)" in why) is (status == 1)
+    assert (": ModuleNotFoundError: No module named 'papermill' (log: x.log)" in why) is (status == 1)
     assert ("memory" in why) is (status == -9)
+    log.write_text("")
+    assert "see the log (log: x.log)" in pipeline._why(NSD, 1, root / "none.ipynb", log)
 
 
 # --- Before any kernel starts ---

@@ -22,7 +22,7 @@ from statsmodels.stats.oneway import anova_oneway
 from fairnb import seeds
 from fairnb import statistics as s
 
-SETTINGS = settings(max_examples=30, deadline=None, database=None, derandomize=True)
+SETTINGS = settings(max_examples=25, deadline=None, database=None, derandomize=True)
 NAN = math.nan
 
 # Hit rates at K = 3 differ by thirds; many ties, and sums that depend on the order of adding.

@@ -63,7 +63,25 @@ SAME = [
 DIFFERENT = [
     ["Toy Story", "Toy Story 2", "Alien", "Aliens", "Heat", "Dead Heat", "M", "It", "Rocky", "Rocky Horror"],
     ["Spider-Man", "Spider", "X-Men", "X", "Jay-Z", "Jay", "AC/DC", "AC", "Face/Off", "Face"],
-    ["P!nk", "Pink", "Ke$ha", "Kesha", "A$AP", "AAP", "C", "C++", "C#", "+44", "44", "100%", "100", "5", "$5"],
+    [
+        "P!nk",
+        "Pink",
+        "P nk",
+        "Ke$ha",
+        "Kesha",
+        "Ke ha",
+        "A$AP",
+        "AAP",
+        "C",
+        "C++",
+        "C#",
+        "+44",
+        "44",
+        "100%",
+        "100",
+        "5",
+        "$5",
+    ],
     ["1984", "1985", "12 Monkeys", "2001: A Space Odyssey", "2010", "1.5", "15", "2.0", "20"],
     ["NA", "None", "nan", "NULL", "n/a", "n", "a"],
     ["will.i.am", "William", "I am Will"],
@@ -106,6 +124,7 @@ def test_different_names_have_different_keys(several: list[str]) -> None:
 def test_key_is_legible() -> None:
     assert match_key("Dr. Strangelove or: How I Learned\tto Stop") == "dr strangelove or how i learned to stop"
     assert match_key("Spider-Man") == "spider man"
+    assert match_key("P!nk & the C++ Band") == "p!nk and the c++ band"
     assert match_key("") == match_key(" \t\u00a0") == ""
 
 
