@@ -156,8 +156,15 @@ def benefits(
     Raises
     ------
     DataError
-        If a ranking belongs to no reply.
+        If a ranking belongs to no reply, or a reply stands twice.
+    ValueError
+        If K is below 1.
     """
+    if k < 1:
+        raise ValueError(f"k = {k}: expected 1 or more")
+    if replies["reply"].duplicated().any():
+        twice = replies.loc[replies["reply"].duplicated(), "reply"].iloc[0]
+        raise DataError(f"replies: reply {twice!r} stands twice; expected one row a reply")
     strangers = set(rankings["reply"]) - set(replies["reply"])
     if strangers:
         raise DataError(f"rankings: reply {min(strangers)!r} is not among the replies; drop it or add it there")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fairnb import __version__, paths
-from fairnb.errors import FairnbError, ParameterError
+from fairnb.errors import DataError, FairnbError, ParameterError
 
 if TYPE_CHECKING:
     from fairnb.pipeline import Outcome
@@ -152,8 +152,17 @@ def data_import_released(
 ) -> None:
     """Compute the benefit tables from the released files."""
     from fairnb import released  # noqa: PLC0415
+    from fairnb.datasets import fetch  # noqa: PLC0415
 
     target = to or paths.released()
+    other = [f"{path} ({status})" for path, status in fetch.check("fairevalllm", folder) if status != "ok"]
+    if other and to is None and (folder / "results").is_dir():
+        raise DataError(
+            f"{folder}: not the published files: {', '.join(other)}; expected them for data/released; "
+            f"name another folder with --to, or download them again with `fairnb data get fairevalllm`"
+        )
+    for name in other:
+        typer.echo(f"not the published file: {name}", err=True)
     done = released.import_released(folder, target)
     for name, rows in done.written.items():
         typer.echo(f"{paths.shown(target / name)}: {rows:,} rows")

@@ -23,6 +23,9 @@ from fairnb.settings import BENEFITS, ICLS, NOTIONS, SAMPLINGS, Experiment, Prot
 
 LEVELS = {1: "safe", 2: "attention needed", 3: "likely issue", 4: "significant issue"}
 _COLUMN = {"hit": "hit_rate", "rank": "average_rank"}
+_NEEDED = ("user", "sampling", "icl", "counterfactual", "demographics", "status")
+# A δ of 0.1 may be stored as 0.0999...; cut-offs are meant in decimals.
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -117,6 +120,7 @@ def deviations(benefits: pd.DataFrame, notion: str, attribute: Attribute, protoc
     """
     if notion not in NOTIONS:
         raise ParameterError(f"notion = {notion!r}: expected one of {', '.join(NOTIONS)}")
+    _require(benefits, BENEFITS)
     known = benefits.assign(group=attribute.groups(benefits))
     known = known[known["group"].notna()]
     reference = _neutral(known, protocol)
@@ -126,6 +130,14 @@ def deviations(benefits: pd.DataFrame, notion: str, attribute: Attribute, protoc
     else:
         flipped = known[(known["demographics"] == attribute.demographics) & (known["counterfactual"] == "yes")]
         if "stated" in flipped.columns:
+            # Where the stated value is the user's own, the reply is the sensitive one over again.
+            flipped = flipped[flipped["stated"] != flipped["group"]]
+            strange = set(flipped["stated"].dropna()) - set(attribute.values or known["group"])
+            if strange:
+                raise DataError(
+                    f"benefits, column stated: unknown group {min(strange)!r} of {attribute.name}; "
+                    f"expected {', '.join(attribute.values or sorted(set(known['group'])))}"
+                )
             flipped = flipped.assign(group=flipped["stated"])
         else:
             flipped = flipped.assign(group=flipped["group"].map(_flip(attribute, known)))
@@ -134,6 +146,18 @@ def deviations(benefits: pd.DataFrame, notion: str, attribute: Attribute, protoc
     pairs = stated.merge(reference[[*key, "status", *_COLUMN.values()]], on=key, how="left", suffixes=("", "_ref"))
     parts = [_deviation(pairs, benefit, protocol) for benefit in BENEFITS]
     return pd.concat(parts, ignore_index=True)
+
+
+def _require(benefits: pd.DataFrame, names: Sequence[str]) -> None:
+    """Check that a benefit frame has the columns that the benefits need."""
+    for name in names:
+        if name not in _COLUMN:
+            raise ParameterError(f"benefit = {name!r}: expected one of {', '.join(_COLUMN)}")
+    for column in (*_NEEDED, *(_COLUMN[name] for name in names)):
+        if column not in benefits.columns:
+            raise DataError(
+                f"benefits: no column {column}; expected {', '.join(_NEEDED)} and the benefit; was it renamed?"
+            )
 
 
 def _neutral(benefits: pd.DataFrame, protocol: Protocol) -> pd.DataFrame:
@@ -206,7 +230,7 @@ def level(delta: float, p: float, cutoffs: tuple[float, float], alpha: float = 0
     if p < alpha:
         return 4
     small, large = cutoffs
-    size = abs(delta)
+    size = abs(delta) + _ROUNDING
     return 1 if size < small else 2 if size < large else 3
 
 
@@ -240,11 +264,15 @@ def compare(frame: pd.DataFrame, groups: Sequence[str], experiment: Experiment, 
     and never level 4: such a p rests on a variance of 0.
     """
     name1, name2 = groups
+    if benefit not in _COLUMN:
+        raise ParameterError(f"benefit = {benefit!r}: expected one of {', '.join(_COLUMN)}")
+    # What is drawn at random is dealt out by position: the order must be the users' own.
+    frame = frame.sort_values("user", kind="stable")
     parts = [frame[frame["group"] == name] for name in groups]
     used = [part[part["value"].notna()] for part in parts]
     x, y = (part["value"].to_numpy(dtype=float) for part in used)
     both = np.concatenate([x, y])
-    delta = statistics.mean(x) - statistics.mean(y)
+    delta = statistics.settled(statistics.mean(x) - statistics.mean(y))
     small = [name for name, values in zip(groups, (x, y), strict=True) if values.size < experiment.min_group]
     constant = [
         name for name, values in zip(groups, (x, y), strict=True) if values.size > 1 and statistics.no_variation(values)
@@ -255,20 +283,10 @@ def compare(frame: pd.DataFrame, groups: Sequence[str], experiment: Experiment, 
     users1, users2 = used[0]["user"].tolist(), used[1]["user"].tolist()
     place2 = {user: place for place, user in enumerate(users2)}
     pairs = [(place, place2[user]) for place, user in enumerate(users1) if user in place2]
-    tests = dict.fromkeys(("p_student", "p_welch", "p_permutation", "p_mannwhitney"), math.nan)
-    g = statistics.Interval(math.nan, math.nan, math.nan)
-    low = high = math.nan
-    if not small:
-        tests = {
-            "p_student": statistics.t_test(x, y, "student"),
-            "p_welch": statistics.t_test(x, y, "welch"),
-            "p_permutation": statistics.permutation_test(
-                x, y, resamples=experiment.permutations, root=experiment.seed, pairs=pairs
-            ),
-            "p_mannwhitney": statistics.mann_whitney(x, y),
-        }
-        g = statistics.hedges_g(x, y)
-        low, high = _interval_of_difference(users1, x, users2, y, experiment, (name1, name2))
+    tests = _tests(x, y, experiment, pairs, tested=not small)
+    low, high = (
+        (math.nan, math.nan) if small else _interval_of_difference(users1, x, users2, y, experiment, (name1, name2))
+    )
     p = tests[f"p_{experiment.rules.test}"]
     reasons = pd.concat(parts)["excluded"]
     counts = reasons[reasons != ""].value_counts().sort_index()
@@ -288,9 +306,6 @@ def compare(frame: pd.DataFrame, groups: Sequence[str], experiment: Experiment, 
         "excluded": "; ".join(f"{reason}: {count}" for reason, count in counts.items()),
         "p": p,
         **tests,
-        "hedges_g": g.value,
-        "g_low": g.low,
-        "g_high": g.high,
         "ssnd": ranges[0][0],
         "ssnr": math.sqrt((statistics.variance(x, 0) + statistics.variance(y, 0)) / 2),
         "snsr": ranges[1][0] if x.size and y.size else math.nan,
@@ -301,6 +316,26 @@ def compare(frame: pd.DataFrame, groups: Sequence[str], experiment: Experiment, 
         "note": "; ".join(notes),
     }
     return result
+
+
+def _tests(
+    x: np.ndarray, y: np.ndarray, experiment: Experiment, pairs: Sequence[tuple[int, int]] = (), *, tested: bool
+) -> dict[str, float]:
+    """Run the tests that stand beside every difference, and its effect size; NaN where not tested."""
+    names = ("p_student", "p_welch", "p_permutation", "p_mannwhitney", "hedges_g", "g_low", "g_high")
+    if not tested:
+        return dict.fromkeys(names, math.nan)
+    permutation = statistics.permutation_test(
+        x, y, resamples=experiment.permutations, root=experiment.seed, pairs=pairs
+    )
+    values = (
+        statistics.t_test(x, y, "student"),
+        statistics.t_test(x, y, "welch"),
+        permutation,
+        statistics.mann_whitney(x, y),
+        *statistics.hedges_g(x, y),
+    )
+    return dict(zip(names, values, strict=True))
 
 
 def _interval_of_difference(
@@ -370,6 +405,11 @@ def table(
                 "benefit": benefit,
             }
             rows.append({**head, **compare(part, pair, experiment, benefit)})
+    if not rows:
+        raise DataError(
+            f"benefits: nothing to compare in {', '.join(a.name for a in attributes) or 'no attribute'}; "
+            f"expected users of at least two groups"
+        )
     result = pd.DataFrame(rows)
     result["level"] = result["level"].astype("Int64")
     return result.assign(q=statistics.benjamini_hochberg(result["p"]))
@@ -382,7 +422,8 @@ def omnibus(benefits: pd.DataFrame, experiment: Experiment, attribute: Attribute
     -------
     DataFrame
         ``attribute``, ``notion``, ``icl``, ``sampling``, ``benefit``, ``groups`` (how many were tested),
-        ``left_out`` (groups under ``min_group``, with n), ``p_anova``, ``p_kruskal``, ``q_kruskal``
+        ``left_out`` (groups under ``min_group``, with n), ``snsr``, ``snsv`` (range and population SD of
+        the tested groups' means; eqs 8 and 9 for any number of groups), ``p_anova``, ``p_kruskal``, ``q_kruskal``
         (Benjamini-Hochberg over the frame's rows).
     """
     delta = deviations(benefits, notion, attribute, experiment.rules)
@@ -403,7 +444,9 @@ def omnibus(benefits: pd.DataFrame, experiment: Experiment, attribute: Attribute
             "benefit": benefit,
         }
         result = statistics.omnibus(tested)
-        rows.append({**head, "groups": len(tested), "left_out": "; ".join(left_out), **result._asdict()})
+        snsr, snsv = statistics.spread([statistics.mean(group) for group in tested])
+        row = {"groups": len(tested), "left_out": "; ".join(left_out), "snsr": snsr, "snsv": snsv}
+        rows.append({**head, **row, **result._asdict()})
     frame = pd.DataFrame(rows)
     return frame.assign(q_kruskal=statistics.benjamini_hochberg(frame["p_kruskal"]))
 
@@ -412,6 +455,7 @@ def _neutral_values(
     benefits: pd.DataFrame, attribute: Attribute, protocol: Protocol, benefit: str
 ) -> tuple[pd.DataFrame, pd.Series]:
     """Return users x scenarios of the neutral ranker's benefit, and the users' groups."""
+    _require(benefits, [benefit])
     neutral = _neutral(benefits.assign(group=attribute.groups(benefits)), protocol)
     neutral = neutral[neutral["group"].notna()]
     value = neutral[_COLUMN[benefit]]
@@ -446,9 +490,10 @@ def intrinsic(
         ``group2`` (group means; under ``bootstrap-means`` the mean of the bootstrap means, which differs by
         Monte Carlo error), ``mean1``, ``mean2`` (the plain group means), ``error1``, ``error2`` (that Monte
         Carlo standard error, SD of replicates over √replicates), ``difference``, ``ci_low``, ``ci_high``
-        (95 % percentile interval), ``p_permutation``, ``p_bootstrap_means`` (Welch on the two sets of
-        bootstrap means, the released code's test; its n is the number of replicates, not of users, so it
-        falls towards 0 as replicates are added), ``hedges_g``, ``q`` (over the rows), ``note``.
+        (95 % percentile interval), ``p_permutation``, ``p_student``, ``p_welch``, ``p_mannwhitney``,
+        ``p_bootstrap_means`` (Welch on the two sets of bootstrap means, the released code's test; its n is
+        the number of replicates, not of users, so it falls towards 0 as replicates are added),
+        ``hedges_g``, ``q`` (over the rows), ``note``.
 
     Notes
     -----
@@ -472,6 +517,8 @@ def intrinsic(
             for pair in combinations(order, 2):
                 head = {"attribute": attribute.name, "sampling": sampling, "icl": icl}
                 rows.append({**head, **_intrinsic_row(pair, part, drawn, experiment)})
+    if not rows:
+        raise DataError("benefits: nothing to compare; expected neutral replies of users of at least two groups")
     frame = pd.DataFrame(rows)
     return frame.assign(q=statistics.benjamini_hochberg(frame["p_permutation"]))
 
@@ -505,14 +552,11 @@ def _intrinsic_row(
         "mean2": means[1],
         "error1": math.sqrt(statistics.variance(bootstrap1, 1)) / root_r,
         "error2": math.sqrt(statistics.variance(bootstrap2, 1)) / root_r,
-        "difference": shown[0] - shown[1],
+        "difference": statistics.settled(shown[0] - shown[1]),
         "ci_low": math.nan if small else low,
         "ci_high": math.nan if small else high,
-        "p_permutation": math.nan
-        if small
-        else statistics.permutation_test(x, y, resamples=experiment.permutations, root=experiment.seed),
+        **_tests(x, y, experiment, tested=not small),
         "p_bootstrap_means": math.nan if small else statistics.t_test(bootstrap1, bootstrap2, "welch"),
-        "hedges_g": math.nan if small else statistics.hedges_g(x, y).value,
         "note": "; ".join(notes),
     }
 
@@ -589,6 +633,8 @@ def _distance(
         "shares": "; ".join(f"{name}: {share:.4f}" for name, share in zip(order, observed, strict=True)),
         "target_shares": "; ".join(f"{name}: {share:.4f}" for name, share in zip(order, goal, strict=True)),
     }
+    small = [name for name, size in zip(order, sizes, strict=True) if size < experiment.min_group]
+    note = f"n < {experiment.min_group} in {', '.join(small)}: described, not tested" if small else ""
     for name, short, distance in (
         ("total_variation", "tv", statistics.total_variation),
         ("jensen_shannon", "js", statistics.jensen_shannon),
@@ -597,14 +643,14 @@ def _distance(
         low, high = statistics.percentile_interval(distance(replicated, goal))
         as_large = int((np.asarray(distance(permuted, goal)) >= value - 1e-9).sum())
         p = (as_large + 1) / (experiment.permutations + 1)
-        tested = math.isfinite(value) and sizes.min() >= experiment.min_group
+        tested = math.isfinite(value) and not small
         row |= {
             name: value,
             f"{short}_low": low if tested else math.nan,
             f"{short}_high": high if tested else math.nan,
             f"{short}_p": p if tested else math.nan,
         }
-    return row
+    return row | {"note": note if math.isfinite(float(np.sum(observed))) else "nobody has any benefit"}
 
 
 def intrinsic_means(

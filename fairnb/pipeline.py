@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from fairnb import __version__, paths
-from fairnb.errors import FairnbError, NotebookError, ParameterError
+from fairnb.errors import DataError, FairnbError, NotebookError, ParameterError
 from fairnb.notebook import VOLATILE_TAG, WRITTEN_TYPE, Value, read_cell
 from fairnb.settings import Experiment, Plan, load_plan
 
@@ -158,6 +158,7 @@ def _run(
 ) -> Outcome:
     start = time.monotonic()
     experiment, injected = resolve(plan, given)
+    _require_data()
     _require_benefits(experiment)
     folder = paths.runs() / experiment.slug
     with _locked(folder):
@@ -196,6 +197,19 @@ def _publish(folder: Path, experiment: Experiment, entries: Mapping[str, Any]) -
             paths.write_bytes(paths.figures() / experiment.name / exhibit, content)
         notebook = f"{name}.ipynb"
         paths.write_bytes(paths.notebooks() / notebook, (folder / "notebooks" / notebook).read_bytes())
+
+
+def _require_data() -> None:
+    """Check bundled data against ``data/SHA256SUMS``: a table that lost a row would pass for a result."""
+    sums = paths.data() / "SHA256SUMS"
+    if not sums.is_file():
+        return
+    for line in sums.read_text(encoding="utf-8").splitlines():
+        digest, name = line.split(maxsplit=1)
+        file = paths.data() / name
+        if not file.is_file() or _sha256(file) != digest:
+            state = "not as committed" if file.is_file() else "no such file"
+            raise DataError(f"data/{name}: {state} (see data/SHA256SUMS); `git checkout data` restores it")
 
 
 def _require_benefits(experiment: Experiment) -> None:

@@ -28,8 +28,8 @@ COLUMNS = [
     *("n_items", "n_matched", "hits", "hit_rate", "average_rank", "status"),
 ]
 _REMEDY = (
-    "`git checkout data/released` restores the file, "
-    "`fairnb data import-released FOLDER` computes it from the released files"
+    "`git checkout data/released` restores the project's own, "
+    "`fairnb data import-released FOLDER --to THERE` computes it from the released files"
 )
 _LABELS = {
     "gender": files.GENDERS,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import json
 import tomllib
@@ -261,8 +262,10 @@ def load_plan(name_or_file: str) -> Plan:
     else:
         file = Path(name_or_file)
         if not file.is_file():
+            close = difflib.get_close_matches(name_or_file, plans(), n=1)
+            hint = f"did you mean {close[0]}? " if close else ""
             raise ParameterError(
-                f"{name_or_file}: no such experiment; expected one of {', '.join(plans())}, or a .toml file"
+                f"{name_or_file!r}: no such experiment; {hint}expected one of {', '.join(plans())}, or a .toml file"
             )
         try:
             text = file.read_text("utf-8")

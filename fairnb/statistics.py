@@ -24,6 +24,7 @@ Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 # Sums of thirds differ in the last bits with the order of adding; equal statistics must count as equal.
 _TIE = 1e-9
+_ROUNDING = 1e-13
 
 
 class Interval(NamedTuple):
@@ -44,6 +45,11 @@ def mean(values: npt.ArrayLike) -> float:
     """
     numbers = np.asarray(values, dtype=float)
     return math.fsum(numbers) / numbers.size if numbers.size else math.nan
+
+
+def settled(difference: float) -> float:
+    """Return 0 for a difference that is nothing but rounding, so that its sign means something."""
+    return 0.0 if abs(difference) < _ROUNDING else difference
 
 
 def variance(values: npt.ArrayLike, ddof: int) -> float:
@@ -296,7 +302,7 @@ def percentile_interval(replicates: npt.ArrayLike, *, confidence: float = 0.95) 
         return math.nan, math.nan
     tail = (1 - confidence) / 2
     low, high = np.quantile(numbers, [tail, 1 - tail])
-    return float(low), float(high)
+    return settled(float(low)), settled(float(high))
 
 
 def benjamini_hochberg(p: npt.ArrayLike) -> Array:
@@ -358,7 +364,9 @@ def omnibus(groups: Sequence[npt.ArrayLike]) -> Omnibus:
         p_kruskal = float(stats.kruskal(*(array.round(9) for array in arrays)).pvalue)
     if any(array.size < 2 for array in arrays) or all(no_variation(array) for array in arrays):
         return Omnibus(math.nan, p_kruskal)
-    return Omnibus(float(stats.f_oneway(*arrays).pvalue), p_kruskal)
+    result = stats.f_oneway(*arrays)
+    # Rounding can make F of equal means a little negative, and its p then undefined.
+    return Omnibus(float(result.pvalue) if result.statistic > 0 else 1.0, p_kruskal)
 
 
 def spread(values: npt.ArrayLike) -> tuple[float, float]:

@@ -160,7 +160,7 @@ def test_an_option_that_lacks_its_value_or_is_unknown_is_a_usage_error(call, roo
 
 def test_an_unknown_experiment_names_the_known_ones(call, root):
     assert one_line(*call("run", "relesed")) == (
-        "relesed: no such experiment; expected one of released, or a .toml file"
+        "'relesed': no such experiment; did you mean released? expected one of released, or a .toml file"
     )
 
 

@@ -139,6 +139,7 @@ def test_numbers_for_readers():
     assert decimals(-0.00001, 4) == "0.0000"
     assert decimals(-0.12345, 4) in {"-0.1234", "-0.1235"}
     assert decimals(float("nan"), 2) == ""
+    assert decimals(0.04375, 4) == "0.0438"
     assert p_text(0.0004) == "<0.001"
     assert p_text(0.0005) in {"0.001", "<0.001"}
     assert p_text(1.0) == "1.000"
@@ -321,7 +322,7 @@ def test_write_into_something_that_is_no_folder_is_one_line(tmp_path, monkeypatc
 
 
 def test_agreement_needs_the_tables_and_says_so(tmp_path, experiment):
-    with pytest.raises(DataError, match=r"table2\.csv: no such file; run notebooks 03 and 04 first"):
+    with pytest.raises(DataError, match=r"table2\.csv: no such file; run notebooks 03 and 04 with the same settings"):
         tables.agreement_with_print(tmp_path, experiment)
 
 

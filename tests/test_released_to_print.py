@@ -53,10 +53,15 @@ def test_one_changed_digit_is_found_and_the_rows_are_named(copy, tmp_path):
     for line in table[1:]:
         known = set(re.findall(r"\d+", line[truth]))
         ids = re.findall(r"\d+", line[place])
-        if ids and ids[0] in known and len(ids[0]) > 1:
-            other = next(c for c in "123456789" if c + ids[0][1:] not in known and c != ids[0][0])
-            line[place] = line[place].replace(ids[0], other + ids[0][1:], 1)
+        if not ids or ids[0] not in known:
+            continue
+        changed = [ids[0][:at] + digit + ids[0][at + 1 :] for at in range(len(ids[0])) for digit in "123456789"]
+        other = next((number for number in changed if number not in known), None)
+        if other:
+            line[place] = line[place].replace(ids[0], other, 1)
             break
+    else:
+        pytest.fail("no hit to change")
     with (copy / RESULTS).open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows(table)
     found = statement(copy, tmp_path)

@@ -233,7 +233,10 @@ def test_a_fault_in_a_file_is_told_in_one_line_with_the_file(tmp_path, old, new,
 
 @pytest.mark.parametrize("name", ["", "relased", "no/such.toml", "/", "..", "a\0b"])
 def test_what_is_neither_a_name_nor_a_file_is_told_with_the_names(name):
-    with pytest.raises(ParameterError, match=r"no such experiment; expected one of .*released, or a \.toml file"):
+    with pytest.raises(
+        ParameterError,
+        match=r"no such experiment; (?:did you mean \w+\? )?expected one of .*released, or a \.toml file",
+    ):
         load_plan(name)
 
 

@@ -9,6 +9,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -337,7 +338,8 @@ def decimals(value: float, places: int) -> str:
     """Write a number for a reader: fixed places, no minus before zero, empty if undefined."""
     if value is None or value is pd.NA or math.isnan(value):
         return ""
-    text = f"{value:.{places}f}"
+    # From twelve digits, so that 0.04375, which is stored as a little less, rounds as it is written.
+    text = f"{Decimal(f'{value:.12g}'):.{places}f}"
     return text.removeprefix("-") if float(text) == 0 else text
 
 

@@ -223,14 +223,14 @@ def table2(rows: pd.DataFrame, experiment: Experiment) -> Exhibit:
 
     shown, marks = _table2_cells(rows, data, printed, spread)
     measures = (
-        "SSND: range of the users' ΔB over both columns; SSNR: root of the mean of the two group variances"
+        "SSND: range of the users' ΔB over both columns; SSNR: root of the mean of the two groups' population variances"
         if experiment.rules.dispersion == "users"
         else "SNSR: range, SNSV: population standard deviation of the two group means"
     )
     population = (
         "users whose value was flipped, under the value they were flipped to"
         if experiment.rules.ncsd_population == "flipped"
-        else "all users under do(value)"
+        else "all users under do(value), the same users in both, which the t-tests treat as independent"
     )
     compared = "" if printed is None else " Printed values from the paper, to 4 decimals (p: 3)."
     caption = (
@@ -368,6 +368,15 @@ def reading_of_table4(rows: pd.DataFrame, check: Exhibit, experiment: Experiment
         _agreement_of_table4(check.data[check.data["attribute"] == name], name)[3]
         for name in check.data["attribute"].unique()
     ]
+    attributes = check.data["attribute"]
+    crossed = sorted({name for name in attributes.unique() if _is_crossed(check.data[attributes == name], name)})
+    lines += [
+        f"That the printed {name} half is compatible with another attribute's groups, row by row, and not with its own "
+        f"suggests that it was computed with the other labels. This is inferred from the numbers alone. What the text "
+        f"says of {name} groups from this table does not carry over to the rebuilt rows, whose differences have "
+        f"another size and partly another sign."
+        for name in crossed
+    ]
     tested = rows[rows["p_permutation"].notna()]
     around = int(((rows["ci_low"] <= 0) & (rows["ci_high"] >= 0)).sum())
     lines.append(
@@ -377,6 +386,11 @@ def reading_of_table4(rows: pd.DataFrame, check: Exhibit, experiment: Experiment
     smallest = rows[["n1", "n2"]].min().min()
     lines.append(f"The smallest group has {smallest} users: {100 / (3 * smallest):.1f} % is one hit of one of them.")
     return "\n".join(f"- {line}" for line in lines)
+
+
+def _is_crossed(rows: pd.DataFrame, name: str) -> bool:
+    sets = [set(within.split(", ")) - {"none", ""} for within in rows["within"]]
+    return all(sets) and not any(name in found for found in sets)
 
 
 def statistics_of_table2(rows: pd.DataFrame, experiment: Experiment) -> Exhibit:
@@ -612,7 +626,10 @@ def agreement_with_print(folder: Path, experiment: Experiment) -> Exhibit:
 def _table_file(folder: Path, name: str) -> pd.DataFrame:
     file = folder / f"{name}.csv"
     if not file.is_file():
-        raise DataError(f"{paths.shown(file)}: no such file; run notebooks 03 and 04 first, or `fairnb reproduce`")
+        raise DataError(
+            f"{paths.shown(file)}: no such file; run notebooks 03 and 04 with the same settings "
+            f"first, or all with `fairnb`"
+        )
     return pd.read_csv(file, dtype=str, keep_default_na=False)
 
 
@@ -659,6 +676,40 @@ def _agreement_of_table4(four: pd.DataFrame, attribute: str) -> tuple[str, int, 
     others = sorted({other for names in sets for other in names} - {attribute, "none"})
     found = [f"{sum(other in names for names in sets)} with the {other} groups' means" for other in others]
     return name, len(compared), good, f"{text}; {', '.join(found)}." if found else f"{text}."
+
+
+def statistics_of_table4(rows: pd.DataFrame, experiment: Experiment) -> Exhibit:
+    """Put four tests, an effect size and a corrected p beside the differences of Table 4."""
+    columns = ["attribute", "sampling", "icl", "group1_name", "group2_name", "n1", "n2", "mean1", "mean2"]
+    columns += ["ci_low", "ci_high", "p_student", "p_welch", "p_permutation", "p_mannwhitney", "q"]
+    data = rows[[*columns, "hedges_g", "g_low", "g_high", "note"]]
+    shown = pd.DataFrame(
+        {
+            "attribute": data["attribute"],
+            "scenario": data["icl"] + " / " + data["sampling"],
+            "n1, n2": data["n1"].astype(str) + ", " + data["n2"].astype(str),
+            "difference [95 %]": [
+                _with_limits(first - second, low, high)
+                for first, second, low, high in zip(
+                    data["mean1"], data["mean2"], data["ci_low"], data["ci_high"], strict=True
+                )
+            ],
+            "Hedges g [95 %]": [
+                _with_limits(*values) for values in zip(data["hedges_g"], data["g_low"], data["g_high"], strict=True)
+            ],
+            "Student": data["p_student"].map(p_text),
+            "Welch": data["p_welch"].map(p_text),
+            "permutation": data["p_permutation"].map(p_text),
+            "Mann-Whitney": data["p_mannwhitney"].map(p_text),
+            "q": data["q"].map(p_text),
+            "note": data["note"],
+        }
+    )
+    caption = (
+        f"What stands beside each difference of the neutral ranker's mean HitRate@3 between groups. q: "
+        f"Benjamini-Hochberg over the permutation p of the {len(rows)} rows. {source(experiment)}"
+    )
+    return Exhibit("table4_statistics", "Statistics of Table 4", caption, data, shown, labels=1)
 
 
 def intrinsic_rank(rows: pd.DataFrame, experiment: Experiment) -> Exhibit:
@@ -723,6 +774,7 @@ def targets(rows: pd.DataFrame, experiment: Experiment) -> Exhibit:
                 for values in zip(rows["jensen_shannon"], rows["js_low"], rows["js_high"], strict=True)
             ],
             "p (JS)": [p_text(value) for value in rows["js_p"]],
+            "note": rows["note"],
         }
     )
     caption = (
@@ -744,6 +796,8 @@ def omnibus(rows: pd.DataFrame, experiment: Experiment) -> Exhibit:
             "benefit": rows["benefit"],
             "groups tested": rows["groups"].astype(str),
             "left out": rows["left_out"],
+            "SNSR": [decimals(value, 4) for value in rows["snsr"]],
+            "SNSV": [decimals(value, 4) for value in rows["snsv"]],
             "ANOVA p": rows["p_anova"].map(p_text),
             "Kruskal-Wallis p": rows["p_kruskal"].map(p_text),
             "q": rows["q_kruskal"].map(p_text),
@@ -751,7 +805,8 @@ def omnibus(rows: pd.DataFrame, experiment: Experiment) -> Exhibit:
     )
     caption = (
         f"Do any of the groups differ? One-way ANOVA and Kruskal-Wallis on ΔB. Groups under {experiment.min_group} "
-        f"users are named and left out. q: Benjamini-Hochberg over the {len(rows)} Kruskal-Wallis tests shown. "
+        f"users are named and left out. SNSR, SNSV: range and standard deviation of the group means. "
+        f"q: Benjamini-Hochberg over the {len(rows)} Kruskal-Wallis tests shown. "
         f"{source(experiment)}"
     )
     return Exhibit("intersections", "Intersections of gender and age", caption, rows, shown, labels=3)
@@ -829,6 +884,8 @@ def two_protocols(released_rows: pd.DataFrame, paper_rows: pd.DataFrame) -> Exhi
     caption = (
         "MovieLens 1M, hit, δ = group 1 − group 2 under the protocol of the released code (file's ids and ground "
         "truth, Welch) and that of the paper's text (exact titles, held-out items, do(value) for everyone, Student). "
-        "Empty: no neutral reply was released for 0-shot / rand with counterfactual = no."
+        "released needs the neutral reply filed under counterfactual = no, which the file lacks for 0-shot / rand; "
+        "paper takes the other reply to the same text there. In paper's NCSD rows the same users stand in both columns, and "
+        "Student's test treats them as independent."
     )
     return Exhibit("two_protocols", "Two protocols, one set of replies", caption, data, pd.DataFrame(cells), labels=2)
