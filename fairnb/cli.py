@@ -161,9 +161,9 @@ def data_import_released(
             f"{folder}: not the published files: {', '.join(other)}; expected them for data/released; "
             f"name another folder with --to, or download them again with `fairnb data get fairevalllm`"
         )
+    done = released.import_released(folder, target)
     for name in other:
         typer.echo(f"not the published file: {name}", err=True)
-    done = released.import_released(folder, target)
     for name, rows in done.written.items():
         typer.echo(f"{paths.shown(target / name)}: {rows:,} rows")
     for dataset, conditions in done.absent.items():

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import site
-import subprocess
 import sys
 from collections.abc import Iterator
 from importlib import import_module, metadata
@@ -16,6 +14,7 @@ from typing import NamedTuple
 from fairnb import paths
 from fairnb.errors import FairnbError
 from fairnb.notebook import read_cell
+from fairnb.pipeline import changed_data
 from fairnb.settings import BENEFIT_FILES, load_plan, plans
 
 # Packages with compiled parts: if two environments mix, it is these that do not load.
@@ -144,18 +143,9 @@ def _data() -> Iterator[Finding]:
     rest = [paths.released() / SPLIT_FILE, *(paths.published() / f"fairevalllm_table{n}.csv" for n in (2, 3, 4))]
     missing = [paths.shown(file) for file in rest if not file.is_file()]
     yield Finding("other tables", not missing, _listed(missing, "missing") or "found", "git checkout data")
-    changed = _changed_data()
-    remedy = "git checkout data (a valid number in a wrong place shows nowhere else)"
-    yield Finding("data as committed", not changed, _listed(changed, "changed") or "no change seen", remedy)
-
-
-def _changed_data() -> list[str]:
-    git = shutil.which("git")
-    if git is None:
-        return []
-    command = [git, "-C", str(paths.root()), "diff", "--name-only", "--relative", "HEAD", "--", "data"]
-    answer = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)  # noqa: S603
-    return answer.stdout.splitlines()
+    changed = changed_data()
+    found = "; ".join(changed) or "as in data/SHA256SUMS"
+    yield Finding("checksums", not changed, found, "git checkout data")
 
 
 def _notebooks() -> Finding:

@@ -199,17 +199,24 @@ def _publish(folder: Path, experiment: Experiment, entries: Mapping[str, Any]) -
         paths.write_bytes(paths.notebooks() / notebook, (folder / "notebooks" / notebook).read_bytes())
 
 
-def _require_data() -> None:
-    """Check bundled data against ``data/SHA256SUMS``: a table that lost a row would pass for a result."""
+def changed_data() -> list[str]:
+    """Name bundled data that are not as in ``data/SHA256SUMS``: a table that lost a row would pass for a result."""
     sums = paths.data() / "SHA256SUMS"
     if not sums.is_file():
-        return
-    for line in sums.read_text(encoding="utf-8").splitlines():
-        digest, name = line.split(maxsplit=1)
+        return []
+    changed = []
+    for digest, name in re.findall(r"^([0-9a-f]{64}) [ *](.+)$", sums.read_text(encoding="utf-8"), re.MULTILINE):
         file = paths.data() / name
-        if not file.is_file() or _sha256(file) != digest:
-            state = "not as committed" if file.is_file() else "no such file"
-            raise DataError(f"data/{name}: {state} (see data/SHA256SUMS); `git checkout data` restores it")
+        if not file.is_file():
+            changed.append(f"data/{name}: no such file")
+        elif _sha256(file) != digest:
+            changed.append(f"data/{name}: not as committed")
+    return changed
+
+
+def _require_data() -> None:
+    for change in changed_data():
+        raise DataError(f"{change} (see data/SHA256SUMS); `git checkout data` restores it")
 
 
 def _require_benefits(experiment: Experiment) -> None:

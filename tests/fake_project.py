@@ -125,8 +125,11 @@ def alive(root: Path) -> list[str]:
     """Names of the marks whose kernels are still there."""
     pids = {file.name: int(file.read_text()) for file in (root / "marks").iterdir() if file.read_text().isdigit()}
     assert pids
-    return [
-        name
-        for name, pid in pids.items()
-        if psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    ]
+    return [name for name, pid in pids.items() if is_running(pid)]
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

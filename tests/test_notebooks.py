@@ -308,6 +308,7 @@ def test_a_copy_in_a_folder_with_spaces_rebuilds_every_byte_when_run_from_the_ro
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints"))
     (copy / "figures").mkdir()
     shutil.copy(ROOT / "pyproject.toml", copy)
+    shutil.copy(ROOT / "data" / "SHA256SUMS", copy / "data")
     for file in (copy / "notebooks").glob("*.ipynb"):  # nothing of the stored outputs may be needed
         bare = nbformat.read(file, as_version=4)
         for cell in code(bare):

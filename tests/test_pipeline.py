@@ -25,7 +25,7 @@ from fake_project import (
     writing,
 )
 
-from fairnb import paths, pipeline
+from fairnb import kernel, paths, pipeline
 from fairnb.errors import DataError, FairnbError, NotebookError, ParameterError, ProtocolError
 from fairnb.settings import Experiment, Plan, load_plan
 
@@ -73,10 +73,10 @@ def good(tmp_path_factory):
     sums = '(float(pd.read_csv(folder / "nsd.csv").value[0]) + float(pd.read_csv(folder / "intrinsic.csv").value[0]))'
     put(root, START, 'folder = exhibits.folder(experiment); mark("00")', writing("sum", sums))
 
-    kernel = base / "jupyter" / "kernels" / "python3"
-    kernel.mkdir(parents=True)
+    strange = base / "jupyter" / "kernels" / "python3"
+    strange.mkdir(parents=True)
     spec = {"argv": ["/bin/false"], "display_name": "x", "language": "python", "env": {"PYTHONPATH": "/nowhere"}}
-    (kernel / "kernel.json").write_text(json.dumps(spec))
+    (strange / "kernel.json").write_text(json.dumps(spec))
     startup = base / "ipython" / "profile_default" / "startup"
     startup.mkdir(parents=True)
     (startup / "0.py").write_text("import builtins\nbuiltins.strange = True\n")
@@ -496,6 +496,16 @@ def test_a_chatty_notebook_comes_to_its_end(bad):
     assert cells[4].outputs == []
 
 
+def test_a_reader_is_given_minutes_to_catch_up_with_a_cell_and_a_kernel_to_start(monkeypatch, tmp_path):
+    options = {}
+    monkeypatch.setattr("papermill.execute_notebook", lambda *_, **given: options.update(given))
+    monkeypatch.setenv("IPYTHONDIR", "so that it is set back")
+    kernel.execute(tmp_path / "a.ipynb", tmp_path / "b.ipynb", {"k": 3})
+    assert options["iopub_timeout"] >= 120  # papermill's own 4 s fail a run that is at its end
+    assert options["start_timeout"] >= 120
+    assert options["parameters"] == {"k": 3}
+
+
 @pytest.mark.notebook
 def test_the_message_is_of_one_line(bad):
     assert len(bad["message"].splitlines()) == 1
@@ -601,6 +611,20 @@ def test_a_folder_without_the_table_or_with_a_damaged_one_is_told_before_anythin
     (folder / "lastfm1k_top3.csv").write_text(benefits("man"))
     with pytest.raises(DataError, match=r"mine/lastfm1k_top3\.csv, line 2, column gender: 'man'; expected"):
         pipeline.run(load_plan("released"), {"released_folder": str(folder)})
+    assert not (fresh / "runs").exists()
+
+
+def test_bundled_data_that_are_not_as_committed_are_told_before_anything_is_made(fresh):
+    name = "released/lastfm1k_top3.csv"
+    table = fresh / "data" / name
+    (fresh / "data" / "SHA256SUMS").write_text(f"{sha(table)}  {name}\n{'0' * 64}  published/none.csv\n")
+    with pytest.raises(
+        DataError, match=r"^data/published/none\.csv: no such file .*; `git checkout data` restores it$"
+    ):
+        pipeline.run(load_plan("released"))
+    table.write_text(benefits("Female"))  # a table like any other, but not the one that comes with the project
+    with pytest.raises(DataError, match=rf"^data/{name}: not as committed \(see data/SHA256SUMS\)"):
+        pipeline.run(load_plan("released"))
     assert not (fresh / "runs").exists()
 
 

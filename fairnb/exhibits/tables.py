@@ -885,7 +885,7 @@ def two_protocols(released_rows: pd.DataFrame, paper_rows: pd.DataFrame) -> Exhi
         "MovieLens 1M, hit, δ = group 1 − group 2 under the protocol of the released code (file's ids and ground "
         "truth, Welch) and that of the paper's text (exact titles, held-out items, do(value) for everyone, Student). "
         "released needs the neutral reply filed under counterfactual = no, which the file lacks for 0-shot / rand; "
-        "paper takes the other reply to the same text there. In paper's NCSD rows the same users stand in both columns, and "
-        "Student's test treats them as independent."
+        "paper takes the other reply to the same text there. In paper's NCSD rows both columns hold the same users, "
+        "and Student's test treats them as independent."
     )
     return Exhibit("two_protocols", "Two protocols, one set of replies", caption, data, pd.DataFrame(cells), labels=2)
