@@ -244,7 +244,8 @@ def test_the_manifest_says_what_was_run_on_what(good):
 def test_the_commit_of_a_checkout_is_named(monkeypatch, tmp_path):
     root = make_project(tmp_path / "project")
     monkeypatch.setenv("FAIRNB_ROOT", str(root))
-    git = ["git", "-C", str(root), "-c", "user.name=x", "-c", "user.email=x@example.org"]
+    own = ["user.name=x", "user.email=x@example.org", "commit.gpgsign=false", "core.hooksPath=/dev/null"]
+    git = ["git", "-C", str(root), *(word for setting in own for word in ("-c", setting))]
     for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "x"]):
         assert pipeline.subprocess.run([*git, *words], check=False).returncode == 0
     commit = pipeline._commit()

@@ -263,7 +263,7 @@ def deviation_distribution(benefits: pd.DataFrame, experiment: Experiment) -> Ex
             part = data[(data["attribute"] == name) & (data["notion"] == notion)]
             groups = [group for group in fairness.ATTRIBUTES[name].values if group in set(part["group"])]
             total = part.groupby("group")["pairs"].sum()
-            labels = {g: f"{g if notion == 'NSD' else f'do({g})'}: {total[g]:,} pairs of lists" for g in groups}
+            labels = {g: f"{g if notion == 'NSD' else f'do({g})'}: {total[g]:,} pairs" for g in groups}
             sns.barplot(
                 part.assign(label=part["group"].map(labels)),
                 x="change_in_hits",
@@ -279,7 +279,7 @@ def deviation_distribution(benefits: pd.DataFrame, experiment: Experiment) -> Ex
             panel.set_title(f"{name}, {notion}")
             panel.set(xlabel="change in hits, ΔB × 3", ylabel="share of pairs")
             panel.grid(visible=False, axis="x")
-            panel.legend(loc="center left", title=None)
+            panel.legend(loc="center left", title=None, fontsize=9)
         panels[0, 0].set_ylim(0, 1)
     caption = (
         f"Change in the number of hits from the neutral list to the sensitive (NSD) or counterfactual (NCSD) list, "

@@ -215,7 +215,11 @@ class Exhibit:
         buffer = io.BytesIO()
         meta = {"Date": None} if form == "svg" else {"Software": None}
         with rc_context({"svg.hashsalt": self.name, "svg.fonttype": "none"}):
-            self.figure.savefig(buffer, format=form, dpi=110, metadata=meta, bbox_inches="tight")
+            if self.figure.get_layout_engine() is not None:
+                # Laid out once for all forms; a layout engine would do it again at every drawing.
+                self.figure.get_layout_engine().execute(self.figure)
+                self.figure.set_layout_engine("none")
+            self.figure.savefig(buffer, format=form, dpi=110, metadata=meta)
         return buffer.getvalue()
 
     @property
