@@ -10,6 +10,7 @@ of two values is taken to be flipped.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
@@ -267,10 +268,12 @@ def compare(frame: pd.DataFrame, groups: Sequence[str], experiment: Experiment, 
     if benefit not in _COLUMN:
         raise ParameterError(f"benefit = {benefit!r}: expected one of {', '.join(_COLUMN)}")
     # What is drawn at random is dealt out by position: the order must be the users' own.
-    frame = frame.sort_values("user", kind="stable")
-    parts = [frame[frame["group"] == name] for name in groups]
-    used = [part[part["value"].notna()] for part in parts]
-    x, y = (part["value"].to_numpy(dtype=float) for part in used)
+    order = np.argsort(frame["user"].to_numpy(), kind="stable")
+    group, user, excluded = (frame[column].to_numpy(dtype=object)[order] for column in ("group", "user", "excluded"))
+    value = frame["value"].to_numpy(dtype=float)[order]
+    members = [group == name for name in groups]
+    used = [member & np.isfinite(value) for member in members]
+    x, y = (value[part] for part in used)
     both = np.concatenate([x, y])
     delta = statistics.settled(statistics.mean(x) - statistics.mean(y))
     small = [name for name, values in zip(groups, (x, y), strict=True) if values.size < experiment.min_group]
@@ -280,7 +283,7 @@ def compare(frame: pd.DataFrame, groups: Sequence[str], experiment: Experiment, 
     notes = [f"n < {experiment.min_group} in {name}: described, not tested" for name in small]
     notes += [f"no variation in {name}" for name in constant if name not in small]
 
-    users1, users2 = used[0]["user"].tolist(), used[1]["user"].tolist()
+    users1, users2 = (user[part].tolist() for part in used)
     place2 = {user: place for place, user in enumerate(users2)}
     pairs = [(place, place2[user]) for place, user in enumerate(users1) if user in place2]
     tests = _tests(x, y, experiment, pairs, tested=not small)
@@ -288,8 +291,7 @@ def compare(frame: pd.DataFrame, groups: Sequence[str], experiment: Experiment, 
         (math.nan, math.nan) if small else _interval_of_difference(users1, x, users2, y, experiment, (name1, name2))
     )
     p = tests[f"p_{experiment.rules.test}"]
-    reasons = pd.concat(parts)["excluded"]
-    counts = reasons[reasons != ""].value_counts().sort_index()
+    counts = Counter(reason for member in members for reason in excluded[member] if reason)
     ranges = [statistics.spread(values) for values in (both, [statistics.mean(x), statistics.mean(y)])]
     result: dict[str, object] = {
         "group1_name": name1,
@@ -301,9 +303,9 @@ def compare(frame: pd.DataFrame, groups: Sequence[str], experiment: Experiment, 
         "high": high,
         "n1": x.size,
         "n2": y.size,
-        "excluded1": len(parts[0]) - x.size,
-        "excluded2": len(parts[1]) - y.size,
-        "excluded": "; ".join(f"{reason}: {count}" for reason, count in counts.items()),
+        "excluded1": int(members[0].sum()) - x.size,
+        "excluded2": int(members[1].sum()) - y.size,
+        "excluded": "; ".join(f"{reason}: {count}" for reason, count in sorted(counts.items())),
         "p": p,
         **tests,
         "ssnd": ranges[0][0],

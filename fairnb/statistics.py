@@ -177,7 +177,7 @@ def permutation_test(
     else:
         labels, exact = _labels(x.size, y.size, resamples, root)
         values = np.concatenate([x, y])
-        in_first = labels.astype(float) @ values
+        in_first = labels @ values
         statistic = in_first / x.size - (math.fsum(values) - in_first) / y.size
     as_large = int((np.abs(statistic) >= abs(mean(x) - mean(y)) - _TIE).sum())
     return as_large / len(statistic) if exact else (as_large + 1) / (len(statistic) + 1)
@@ -195,8 +195,8 @@ def shuffles(n: int, resamples: int, root: int = seeds.ROOT_SEED) -> npt.NDArray
     return seeds.generator("shuffles", n, root=root).random((resamples, n)).argsort(axis=1)
 
 
-@lru_cache(maxsize=64)
-def _labels(n1: int, n2: int, resamples: int, root: int) -> tuple[Mask, bool]:
+@lru_cache(maxsize=16)
+def _labels(n1: int, n2: int, resamples: int, root: int) -> tuple[Array, bool]:
     n = n1 + n2
     if math.comb(n, n1) <= resamples:
         chosen = np.array(list(combinations(range(n), n1)), dtype=int)
@@ -204,12 +204,12 @@ def _labels(n1: int, n2: int, resamples: int, root: int) -> tuple[Mask, bool]:
     else:
         chosen = shuffles(n, resamples, root)[:, :n1]
         exact = False
-    labels = np.zeros((len(chosen), n), dtype=bool)
-    np.put_along_axis(labels, chosen, values=True, axis=1)
+    labels = np.zeros((len(chosen), n))
+    np.put_along_axis(labels, chosen, values=1.0, axis=1)
     return labels, exact
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=16)
 def _signs(n: int, resamples: int, root: int) -> tuple[Mask, bool]:
     if 2**n <= resamples:
         return (np.arange(2**n)[:, None] >> np.arange(n)) & 1 == 1, True

@@ -124,21 +124,20 @@ def forest(rows: pd.DataFrame, experiment: Experiment) -> Exhibit:
         panels = figure.subplots(1, 2, sharey=True)
         labels: list[str] = []
         for panel, benefit in zip(panels, BENEFITS, strict=True):
-            place, labels, ticks = 0.0, [], []
+            place, labels = 0.0, []
+            ticks: list[float] = []
             for attribute, notion in blocks:
                 part = data[
                     (data["benefit"] == benefit) & (data["attribute"] == attribute) & (data["notion"] == notion)
                 ]
-                for row in part.itertuples():
-                    filled = not row.note
-                    panel.plot([row.low, row.high], [place, place], color="#555555", lw=1.4, zorder=2)
-                    panel.plot(
-                        row.delta, place, "o", ms=5, color="#0072B2", markerfacecolor="#0072B2" if filled else "white"
-                    )
-                    ticks.append(place)
-                    labels.append(f"{attribute} {notion}  {row.icl} / {SAMPLING_LABELS[row.sampling]}")
-                    place += 1
-                place += 0.8
+                places = place + np.arange(len(part))
+                panel.hlines(places, part["low"], part["high"], color="#555555", lw=1.4, zorder=2)
+                faces = np.where(part["note"] == "", "#0072B2", "white")
+                panel.scatter(part["delta"], places, s=25, edgecolors="#0072B2", facecolors=faces, zorder=3)
+                ticks.extend(places)
+                names = zip(part["icl"], part["sampling"].map(SAMPLING_LABELS), strict=True)
+                labels.extend(f"{attribute} {notion}  {icl} / {sampling}" for icl, sampling in names)
+                place += len(part) + 0.8
             panel.axvline(0, color="black", lw=0.8, zorder=1)
             panel.set_yticks(ticks, labels, fontsize=8)
             panel.grid(visible=False, axis="y")
@@ -272,6 +271,7 @@ def deviation_distribution(benefits: pd.DataFrame, experiment: Experiment) -> Ex
                 hue_order=[labels[group] for group in groups],
                 palette={labels[group]: GROUP_COLOURS[group] for group in groups},
                 order=list(range(-3, 4)),
+                errorbar=None,
                 ax=panel,
             )
             for bars in panel.containers:
