@@ -34,8 +34,10 @@ class ThisInterpreter(AsyncKernelManager):
 
     def client(self, **options: Any) -> AsyncKernelClient:  # type: ignore[override]
         """Return a client that drops no message of a chatty cell; without the last, a cell never ends."""
-        self.context.rcvhwm = 0  # no limit to the queue
-        return super().client(context=self.context, **options)
+        client = super().client(**options)
+        # The client's own context: in the manager's, which ends first, its open sockets would block the end.
+        client.context.rcvhwm = 0  # no limit to the queue
+        return client
 
     @property
     def kernel_spec(self) -> KernelSpec:
