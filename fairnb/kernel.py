@@ -71,7 +71,8 @@ def _literal(path: Path) -> str:
 
 
 def _stop_at_the_end_of_input() -> None:
-    sys.stdin.read()
+    while os.read(sys.stdin.fileno(), 4096):  # not by sys.stdin, whose lock this thread would hold at the end
+        pass
     _thread.interrupt_main()
 
 

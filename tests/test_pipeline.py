@@ -10,6 +10,7 @@ from pathlib import Path
 import nbformat
 import numpy as np
 import pytest
+import zmq
 from fake_project import (
     NAMES,
     PARAMETERS,
@@ -505,6 +506,16 @@ def test_a_reader_is_given_minutes_to_catch_up_with_a_cell_and_a_kernel_to_start
     assert options["iopub_timeout"] >= 120  # papermill's own 4 s fail a run that is at its end
     assert options["start_timeout"] >= 120
     assert options["parameters"] == {"k": 3}
+
+
+def test_a_client_drops_no_message_and_does_not_share_the_context_of_its_manager():
+    manager = kernel.ThisInterpreter()
+    client = manager.client()
+    with client.context.socket(zmq.SUB) as socket:
+        assert socket.rcvhwm == 0
+    assert client.context is not manager.context  # which ends first, and would wait for the client's sockets for ever
+    client.context.destroy()
+    manager.context.destroy()
 
 
 @pytest.mark.notebook
