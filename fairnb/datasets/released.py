@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import csv
+import hashlib
 import io
 import re
 import warnings
@@ -15,9 +16,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
+from fairnb.datasets.dataset import Dataset, FileFacts
+from fairnb.datasets.lines import frame_of
+from fairnb.datasets.movielens import AGE_CODES, OCCUPATIONS, with_names
 from fairnb.errors import DataError, ParameterError
 from fairnb.settings import DATASETS, ICLS, SAMPLINGS
 
@@ -38,6 +43,7 @@ _AGE_LABELS = {
 _TRAIN = [f"data/train_data_ml1m_fullInteraction_80users_part_{part}.csv" for part in (1, 2, 3, 4)]
 _TEST = "data/test_data_ml1m_fullInteraction_80users.csv"
 _ITEMS = "data/df_item_ml-1m.csv"
+_USERS = "data/df_user_ml-1m.csv"
 _DEMOGRAPHICS_TAG = {
     "none": "no_info",
     "gender": "gender",
@@ -188,6 +194,75 @@ def read_split(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     """
     parts = [_read_interactions(folder / name) for name in _TRAIN]
     return pd.concat(parts, ignore_index=True), _read_interactions(folder / _TEST)
+
+
+def read_dataset(folder: Path) -> Dataset:
+    """Read the author's split as a data set: 80 users of MovieLens 1M, each interaction with its part.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder that holds ``data/``.
+
+    Returns
+    -------
+    Dataset
+        ``interactions`` has a column ``part`` (train, test); users and items are those of the split's
+        catalogue, users without interactions left out.
+
+    Raises
+    ------
+    DataError
+        If a file is absent or is not as it was released; these files are complete, so nothing is
+        rejected line by line.
+    """
+    train, test = read_split(folder)
+    interactions = pd.concat([train.assign(part="train"), test.assign(part="test")], ignore_index=True)
+    items = with_names(read_items(folder))
+    file = folder / _USERS
+    table = _read(file)
+    _require(table, ["userId", "gender", "age", "occupation", "zipCode"], file)
+    users = pd.DataFrame({"user_id": _whole_numbers(table, "userId", file)})
+    users["gender"] = _coded(table, "gender", {"M": "Male", "F": "Female"}, file)
+    users["age"] = _coded(table, "age", {str(code): float(code) for code in AGE_CODES}, file)
+    jobs = {str(number): name for number, name in enumerate(OCCUPATIONS)}
+    users["occupation"] = _coded(table, "occupation", jobs, file)
+    users["zip_code"] = table["zipCode"].astype("str")
+    for column, known in (("user_id", users["user_id"]), ("item_id", items["item_id"])):
+        strange = ~interactions[column].isin(known)
+        if strange.any():
+            raise DataError(
+                f"{folder / 'data'}: {column} {interactions.loc[strange, column].iloc[0]} of the split is not in the "
+                f"catalogue; download the files again"
+            )
+    users = users[users["user_id"].isin(interactions["user_id"])].sort_values("user_id", ignore_index=True)
+    facts = []
+    for name in (*_TRAIN, _TEST, _ITEMS, _USERS):
+        content = (folder / name).read_bytes()
+        rows = len(_read(folder / name))
+        facts.append(FileFacts(Path(name).name, "utf-8", rows, rows, 0, hashlib.sha256(content).hexdigest()))
+    return Dataset(
+        name="ml1m-author",
+        title="MovieLens 1M, the author's split",
+        kind="films",
+        interactions=interactions.astype({"rating": "float64"}),
+        users=users,
+        items=items.sort_values("item_id", ignore_index=True),
+        files=tuple(facts),
+        remarks=frame_of([]),
+        age_codes=dict(AGE_CODES),
+    )
+
+
+def _coded(table: pd.DataFrame, column: str, known: dict[str, Any], file: Path) -> pd.Series:
+    strange = ~table[column].isin(known)
+    if strange.any():
+        line = strange.idxmax()
+        raise DataError(
+            f"{file}, line {line}, column {column}: unknown code {table.at[line, column]!r}; "
+            f"expected one of {', '.join(known)}; download the file again"
+        )
+    return table[column].map(known)
 
 
 def _read_interactions(file: Path) -> pd.DataFrame:
