@@ -29,7 +29,6 @@ app.add_typer(data_app, name="data")
 
 # What typer makes of Ctrl-C.
 INTERRUPTED = 130
-DEFAULT_EXPERIMENTS = ("released",)
 
 Parameters = Annotated[
     list[str] | None, typer.Option("-p", "--parameter", metavar="NAME VALUE", help="Set a parameter; repeatable.")
@@ -60,6 +59,7 @@ def reproduce(
 ) -> None:
     """Rebuild every table and chart under figures/, in place."""
     from fairnb import pipeline  # noqa: PLC0415  (each command imports what it needs; help stays fast)
+    from fairnb.settings import DEFAULT_EXPERIMENTS  # noqa: PLC0415
 
     for name in DEFAULT_EXPERIMENTS:
         typer.echo(f"Experiment {name}")

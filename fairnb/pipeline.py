@@ -21,11 +21,12 @@ from typing import IO, Any
 
 from fairnb import __version__, paths
 from fairnb.errors import DataError, FairnbError, NotebookError, ParameterError
-from fairnb.notebook import VOLATILE_TAG, WRITTEN_TYPE, Value, read_cell
+from fairnb.notebook import VOLATILE_TAG, WRITTEN_TYPE, Parameter, Value, read_cell
 from fairnb.settings import Experiment, Plan, load_plan
 
 WORKERS = 2
-_PACKAGES = ("numpy", "pandas", "scipy", "statsmodels", "matplotlib", "seaborn", "papermill", "ipykernel")
+_LARGE = 200_000_000
+_PACKAGES = ("numpy", "pandas", "pyarrow", "scipy", "statsmodels", "matplotlib", "seaborn", "papermill", "ipykernel")
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ def resolve(plan: Plan, given: Mapping[str, object]) -> tuple[Experiment, dict[s
     """
     cells = {name: read_cell(paths.notebooks() / f"{name}.ipynb") for name in plan.notebooks}
     known = {name: parameter for cell in cells.values() for name, parameter in cell.items()}
-    values: dict[str, Value] = {}
+    values = _common_defaults(plan, cells, {**plan.parameters, **given})
     for name, value in {**plan.parameters, **given}.items():
         if name not in known:
             close = difflib.get_close_matches(name, known, n=1)
@@ -85,6 +86,8 @@ def resolve(plan: Plan, given: Mapping[str, object]) -> tuple[Experiment, dict[s
     for name, value in values.items():
         if name.endswith("_folder") and value:
             values[name] = _rooted(str(value), name)
+        elif name == "template" and str(value).endswith(".toml"):
+            values[name] = _rooted(str(value), name, what="file")
     experiment = Experiment(name=plan.name, **values)
     injected = {
         notebook: {name: value for name, value in values.items() if name in cell and cell[name].default != value}
@@ -93,14 +96,30 @@ def resolve(plan: Plan, given: Mapping[str, object]) -> tuple[Experiment, dict[s
     return experiment, injected
 
 
-def _rooted(text: str, name: str) -> str:
-    """Turn a folder as the user means it, from where the user is, into one relative to the root."""
+def _common_defaults(
+    plan: Plan, cells: Mapping[str, Mapping[str, Parameter]], given: Mapping[str, object]
+) -> dict[str, Value]:
+    """Return the defaults that the plan's notebooks share for what nobody set."""
+    found: dict[str, Value] = {}
+    for notebook, cell in cells.items():
+        for name, parameter in cell.items():
+            if name not in given and found.setdefault(name, parameter.default) != parameter.default:
+                raise ParameterError(
+                    f"{name}: notebooks of experiment {plan.name} have different defaults ({found[name]!r}, and "
+                    f"{parameter.default!r} in {notebook}); set it in the experiment's file or with -p"
+                )
+    return found
+
+
+def _rooted(text: str, name: str, what: str = "folder") -> str:
+    """Turn a path as the user means it, from where the user is, into one relative to the root."""
     with suppress(OSError, ValueError, RuntimeError):  # too long, with a null byte, the home of nobody
-        folder = Path(text).expanduser()
-        for candidate in (folder.resolve(), (paths.root() / folder).resolve()):
-            if candidate.is_dir():
+        path = Path(text).expanduser()
+        for candidate in (path.resolve(), (paths.root() / path).resolve()):
+            if candidate.is_dir() if what == "folder" else candidate.is_file():
                 return paths.shown(candidate)
-    raise ParameterError(f"{name} = {text!r}: no such folder; expected one with the files to read")
+    expected = "one with the files to read" if what == "folder" else "a template in TOML"
+    raise ParameterError(f"{name} = {text!r}: no such {what}; expected {expected}")
 
 
 def run(
@@ -159,7 +178,7 @@ def _run(
     start = time.monotonic()
     experiment, injected = resolve(plan, given)
     _require_data()
-    _require_benefits(experiment)
+    _require_inputs(plan, experiment)
     folder = paths.runs() / experiment.slug
     with _locked(folder):
         manifest = _read_manifest(folder)
@@ -195,6 +214,8 @@ def _publish(folder: Path, experiment: Experiment, entries: Mapping[str, Any]) -
         for exhibit in entry["exhibits"]:
             content = (folder / "figures" / exhibit).read_bytes()
             paths.write_bytes(paths.figures() / experiment.name / exhibit, content)
+        if entry["parameters"]:
+            continue  # the stored outputs of a notebook are those of its own defaults
         notebook = f"{name}.ipynb"
         paths.write_bytes(paths.notebooks() / notebook, (folder / "notebooks" / notebook).read_bytes())
 
@@ -219,12 +240,19 @@ def _require_data() -> None:
         raise DataError(f"{change} (see data/SHA256SUMS); `git checkout data` restores it")
 
 
-def _require_benefits(experiment: Experiment) -> None:
-    """Read the table that all notebooks start from, so that a fault in it is told before a kernel starts."""
-    from fairnb.released import read_benefits  # noqa: PLC0415  (loads pandas; unknown parameters are told before)
+def _require_inputs(plan: Plan, experiment: Experiment) -> None:
+    """Look at what the notebooks start from, so that a fault in it is told before a kernel starts."""
+    known = {name for notebook in plan.notebooks for name in read_cell(paths.notebooks() / f"{notebook}.ipynb")}
+    if "released_folder" in known:
+        from fairnb.released import read_benefits  # noqa: PLC0415  (loads pandas; unknown names are told before)
 
-    folder = paths.root() / experiment.released_folder if experiment.released_folder else None
-    read_benefits(experiment.dataset, experiment.protocol, folder)
+        folder = paths.root() / experiment.released_folder if experiment.released_folder else None
+        read_benefits(experiment.dataset, experiment.protocol, folder)
+    if "data_folder" in known:
+        from fairnb import profiles, prompts  # noqa: PLC0415
+
+        raw = profiles.open_data(experiment)
+        prompts.load_template(experiment.template, "songs" if raw.card.kind == "songs" else "films")
 
 
 def _execute_all(
@@ -442,7 +470,22 @@ def _package_hash() -> str:
 def _inputs(experiment: Experiment) -> dict[str, str]:
     released = paths.root() / experiment.released_folder if experiment.released_folder else paths.released()
     files = sorted([*paths.published().glob("*.csv"), *paths.released().glob("*.csv"), *released.glob("*.csv")])
-    return {paths.shown(file): _sha256(file) for file in files}
+    files += [paths.root() / experiment.template] if experiment.template.endswith(".toml") else []
+    inputs = {paths.shown(file): _sha256(file) for file in files}
+    for file in _data_files(experiment):
+        # Last.fm 1K has 2.4 GB: its size and time say quickly enough whether it is still the same.
+        stat = file.stat()
+        large = stat.st_size > _LARGE
+        inputs[paths.shown(file)] = f"{stat.st_size} bytes, {stat.st_mtime_ns}" if large else _sha256(file)
+    return inputs
+
+
+def _data_files(experiment: Experiment) -> list[Path]:
+    from fairnb.datasets.cards import folder_of  # noqa: PLC0415
+
+    named = paths.root() / experiment.data_folder if experiment.data_folder else None
+    folder = folder_of(experiment.dataset, named)
+    return sorted(file for file in folder.rglob("*") if file.is_file()) if folder.is_dir() else []
 
 
 def _is_fresh(folder: Path, manifest: Mapping[str, Any], name: str, fingerprint: str) -> bool:

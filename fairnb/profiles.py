@@ -12,11 +12,12 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 
+from fairnb import paths
 from fairnb.datasets.dataset import Dataset
-from fairnb.datasets.loading import Raw
+from fairnb.datasets.loading import Raw, open_raw
 from fairnb.errors import DataError, ParameterError
 from fairnb.seeds import ROOT_SEED, generator
-from fairnb.settings import SAMPLINGS
+from fairnb.settings import SAMPLINGS, Experiment
 
 MISSING = ("exclude", "keep", "fill")
 # ICL-2 shows two of the user's latest items as worked examples, on top of the context.
@@ -57,6 +58,55 @@ class Selection:
     def test(self) -> pd.DataFrame:
         """The held-out interactions."""
         return _part(self.dataset.interactions, "test")
+
+
+def open_data(experiment: Experiment) -> Raw:
+    """Open the data set that an experiment names, in the folder that it names."""
+    folder = paths.root() / experiment.data_folder if experiment.data_folder else None
+    # The bundled sample is read in a moment; a cache of it would only be one more thing that can be stale.
+    cache = paths.runs() / "cache" if experiment.dataset == "lastfm1k" else None
+    return open_raw(experiment.dataset, folder, cache=cache)
+
+
+def select_for(experiment: Experiment, raw: Raw) -> Selection:
+    """Draw the users of an experiment; see `select`."""
+    return select(
+        raw,
+        experiment.n_users,
+        minimum=experiment.min_interactions,
+        maximum=experiment.max_interactions,
+        attributes=experiment.stated,
+        missing=experiment.missing,
+        stratify=experiment.strata,
+        share=experiment.train_share,
+        length=experiment.profile_length,
+        context=experiment.context_length,
+        cutoffs=read_cutoffs(experiment.age_split),
+        seed=experiment.seed,
+    )
+
+
+def select_companions(experiment: Experiment, selection: Selection) -> list[Selection]:
+    """Return a selection together with one of the other bundled sample, drawn by the same settings.
+
+    Table 3 of the paper has a row per data set; of the data sets that are not bundled, only the one that the
+    reader named is there.
+    """
+    bundled = ("sample-songs", "sample-films")
+    others = [name for name in bundled if experiment.dataset in bundled and name != experiment.dataset]
+    named = [experiment.model_copy(update={"dataset": name, "data_folder": ""}) for name in others]
+    return [selection, *(select_for(other, open_data(other)) for other in named)]
+
+
+def passion_for(experiment: Experiment, train: pd.DataFrame) -> pd.DataFrame:
+    """Choose the profiles of an experiment; see `passion`."""
+    return passion(
+        train,
+        length=experiment.profile_length,
+        omega=experiment.omega,
+        recency=experiment.recency,
+        seed=experiment.seed,
+    )
 
 
 def _part(interactions: pd.DataFrame, part: str) -> pd.DataFrame:
@@ -250,7 +300,7 @@ def select(
         )
     if missing not in MISSING:
         raise ParameterError(f"missing = {missing!r}: expected one of {', '.join(MISSING)}")
-    for column in {*attributes, *stratify} - set(raw.users.columns):
+    for column in [name for name in (*attributes, *stratify) if name not in raw.users.columns]:
         raise ParameterError(
             f"{column}: users of {raw.card.title} have no such attribute; they have "
             f"{', '.join(raw.users.columns.drop('user_id'))}"
@@ -272,12 +322,13 @@ def select(
         left &= keeps
         funnel.append((step, int(left.sum())))
     eligible = everyone[left]
-    chosen, looked_at = _draw(raw, eligible, n, stratify, seed, _Needs(share, max(length, context + EXAMPLES)))
+    chosen, looked_at, most = _draw(raw, eligible, n, stratify, seed, _Needs(share, max(length, context + EXAMPLES)))
     if len(chosen) < (n or 1):
         raise ParameterError(
             f"n_users = {n}: only {len(chosen)} of the {len(everyone)} users of {raw.card.title} can be taken: "
             + "; ".join(f"{count} {step}" for step, count in funnel)
-            + f"; {len(chosen)} with enough different items; set n_users to at most {len(chosen)}, or relax these"
+            + f"; {len(chosen)} with enough different items{' in the shares of ' + ', '.join(stratify) if stratify else ''}; "
+            f"set n_users to at most {most}, or relax these"
         )
     short = looked_at - len(chosen)
     funnel.append(
@@ -326,9 +377,10 @@ class _Needs:
 
 def _draw(
     raw: Raw, eligible: pd.DataFrame, n: int, stratify: Sequence[str], seed: int, needs: _Needs
-) -> tuple[list[object], int]:
-    """Return the users drawn, and how many had to be looked at to find as many with enough items."""
+) -> tuple[list[object], int, int]:
+    """Return the users drawn, how many had to be looked at for them, and how many could be drawn at most."""
     wanted = n or len(eligible)
+    most = len(eligible)
     chosen: list[object] = []
     looked_at = 0
     for stratum, ids, quota in _strata(eligible, stratify, min(wanted, len(eligible))):
@@ -340,7 +392,10 @@ def _draw(
             found += [user for user in batch if user in fit]
             looked_at += len(batch)
         chosen += found
-    return chosen, looked_at
+        if len(found) < quota:
+            # Fewer than this many, and no remainder can lift the stratum's number above what it has.
+            most = min(most, len(found) * len(eligible) // len(ids))
+    return chosen, looked_at, most
 
 
 def _strata(eligible: pd.DataFrame, columns: Sequence[str], n: int) -> list[tuple[str, list[object], int]]:
@@ -403,6 +458,8 @@ def passion(
         raise ParameterError(f"omega = {omega}: expected a number from 0 to 1")
     if recency not in ("last", "first"):
         raise ParameterError(f"recency = {recency!r}: expected last or first")
+    if train.empty:
+        raise DataError("no train interactions; expected some for each user; draw users first")
     items = _item_statistics(train)
     few = items.groupby("user_id")["item_id"].size()
     if (few < length).any():

@@ -18,10 +18,11 @@ from typing import Any
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from fairnb import paths
 from fairnb.datasets.dataset import Dataset
 from fairnb.errors import DataError, ParameterError
-from fairnb.profiles import age_labels
-from fairnb.settings import ICLS, SAMPLINGS
+from fairnb.profiles import EXAMPLES, Selection, age_labels
+from fairnb.settings import ICLS, SAMPLINGS, Experiment
 
 TEMPLATES = ("fairnb-1", "released-lastfm")
 COLUMNS = [
@@ -193,6 +194,8 @@ def load_template(name_or_file: str, kind: str) -> Template:
         text, where = file.read_text("utf-8"), name_or_file
     else:
         path = Path(name_or_file)
+        if not path.is_file() and path.suffix == ".toml":
+            path = paths.root() / path  # a notebook runs in its own folder, and means the project's
         where = str(name_or_file)
         if not path.is_file():
             raise ParameterError(
@@ -382,6 +385,27 @@ def build(
     return frame[COLUMNS]
 
 
+def build_for(
+    experiment: Experiment,
+    selection: Selection,
+    passion: pd.DataFrame,
+    recent: pd.DataFrame,
+    template: Template,
+) -> pd.DataFrame:
+    """Write the prompts of an experiment; see `build`."""
+    return build(
+        selection.dataset,
+        selection.users,
+        passion,
+        recent,
+        template,
+        attributes=experiment.stated,
+        cutoffs=selection.cutoffs,
+        context=experiment.context_length,
+        k=experiment.k,
+    )
+
+
 def prompt_id(text: str) -> str:
     """Return the identity of a prompt: the first 16 hexadecimal digits of the SHA-256 of its text."""
     return hashlib.sha256(text.encode("utf-8")).hexdigest()[:16]
@@ -460,8 +484,8 @@ def _profile_texts(passion: pd.DataFrame, texts: Mapping[int, str], template: Te
 
 def _context_texts(user_id: object, latest: Sequence[str], template: Template, context: int, k: int) -> dict[str, str]:
     """Word the interaction profile of a user in its three forms; ``latest`` begins with the most recent."""
-    if len(latest) < context + 2:
-        raise DataError(f"user {user_id}: {len(latest)} different recent items; expected {context + 2}")
+    if len(latest) < context + EXAMPLES:
+        raise DataError(f"user {user_id}: {len(latest)} different recent items; expected {context + EXAMPLES}")
     number = "one" if k == 1 else "many"
     named = {"latest": latest[0], "previous": latest[1], "k": str(k)}
     texts = {}

@@ -6,6 +6,7 @@ import difflib
 import hashlib
 import json
 import tomllib
+from functools import lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
@@ -16,6 +17,8 @@ from fairnb.errors import ParameterError
 from fairnb.seeds import ROOT_SEED
 
 DATASETS = ("lastfm1k", "ml1m")
+# The experiments whose exhibits are under version control.
+DEFAULT_EXPERIMENTS = ("released", "sample")
 SAMPLINGS = ("random", "frequent", "recent-frequent")
 ICLS = ("0-shot", "ICL-1", "ICL-2")
 BENEFITS = ("hit", "rank")
@@ -129,12 +132,41 @@ class Experiment(BaseModel):
     ----------
     name : str
         The experiment, and the folder of its exhibits below ``figures/`` or ``runs/``.
-    dataset : {"lastfm1k", "ml1m"}
-        The data set that tables are made for; Figure 2 shows every data set the protocol has.
+    dataset : str
+        The data set: a key of `fairnb.datasets.loading.CARDS`. Released replies are there for ``lastfm1k``
+        and ``ml1m``.
     protocol : {"released", "paper"}
         The name of a `Protocol`.
     released_folder : str
         The folder of benefit tables; empty for the one that comes with the project.
+    data_folder : str
+        The folder of the data set's files; empty for the one where fairnb puts them.
+    n_users : int
+        Users to draw; 0 for all that are eligible.
+    min_interactions, max_interactions : int
+        Of a user of moderate activity, both inclusive.
+    attributes : str
+        What prompts state, separated by commas: ``gender``, ``age``, or another column of the users.
+    missing : {"exclude", "keep", "fill"}
+        What becomes of users who lack an attribute; see `fairnb.profiles.select`.
+    stratify : str
+        Columns in whose shares users are drawn, separated by commas; empty for a plain draw.
+    train_share : float
+        Of a user's interactions in time order, in (0, 1).
+    age_split : str
+        ``mean``, or the upper ages of all groups but the last, such as ``24`` or ``24,34``.
+    profile_length, context_length : int
+        Items of the passion profile, and of the interaction profile.
+    omega : float
+        Weight of recency in recent-frequent sampling (eq. 5), in [0, 1].
+    recency : {"last", "first"}
+        The interaction that tells how recent an item is.
+    template : str
+        The wording of prompts: ``fairnb-1``, ``released-lastfm``, or a TOML file.
+    k : int
+        Items to ask for.
+    example_user : str
+        The user whose profile and prompts are shown; empty for the first one drawn.
     alpha : float
         The level of the tests, in (0, 1).
     small_hit, large_hit, small_rank, large_rank : float
@@ -152,9 +184,25 @@ class Experiment(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     name: str = Field(default="released", pattern=r"^[a-z0-9][a-z0-9-]*$")
-    dataset: Literal["lastfm1k", "ml1m"] = "lastfm1k"
+    dataset: Literal["lastfm1k", "ml1m", "ml100k", "ml1m-author", "sample-songs", "sample-films", "own"] = "lastfm1k"
     protocol: Literal["released", "paper"] = "released"
     released_folder: str = ""
+    data_folder: str = ""
+    n_users: int = Field(default=80, ge=0)
+    min_interactions: int = Field(default=50, ge=2)
+    max_interactions: int = Field(default=10_000, ge=2)
+    attributes: str = "gender,age"
+    missing: Literal["exclude", "keep", "fill"] = "exclude"
+    stratify: str = ""
+    train_share: float = Field(default=0.8, gt=0, lt=1)
+    age_split: str = "mean"
+    profile_length: int = Field(default=10, ge=1, le=1000)
+    context_length: int = Field(default=5, ge=1, le=1000)
+    omega: float = Field(default=0.65, ge=0, le=1)
+    recency: Literal["last", "first"] = "last"
+    template: str = "fairnb-1"
+    k: int = Field(default=3, ge=1, le=1000)
+    example_user: str = ""
     alpha: float = Field(default=0.05, gt=0, lt=1)
     small_hit: float = Field(default=0.05, gt=0)
     large_hit: float = Field(default=0.10, gt=0)
@@ -171,7 +219,9 @@ class Experiment(BaseModel):
         except ValidationError as error:
             raise ParameterError(_first_line(error, type(self))) from None
 
-    @field_validator("alpha", "small_hit", "large_hit", "small_rank", "large_rank", mode="before")
+    @field_validator(
+        *("alpha", "small_hit", "large_hit", "small_rank", "large_rank", "train_share", "omega"), mode="before"
+    )
     @classmethod
     def _whole_numbers_are_numbers(cls, value: object) -> object:
         return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
@@ -195,9 +245,19 @@ class Experiment(BaseModel):
         return {"hit": (self.small_hit, self.large_hit), "rank": (self.small_rank, self.large_rank)}
 
     @property
+    def stated(self) -> tuple[str, ...]:
+        """The attributes that prompts state."""
+        return _listed(self.attributes)
+
+    @property
+    def strata(self) -> tuple[str, ...]:
+        """The columns in whose shares users are drawn."""
+        return _listed(self.stratify)
+
+    @property
     def is_default(self) -> bool:
-        """Whether this is the experiment whose exhibits are under version control."""
-        return self == Experiment()
+        """Whether its exhibits are under version control: one of `DEFAULT_EXPERIMENTS` as it comes."""
+        return self.name in DEFAULT_EXPERIMENTS and self == _default(self.name)
 
     @property
     def slug(self) -> str:
@@ -206,6 +266,15 @@ class Experiment(BaseModel):
             return self.name
         text = json.dumps(self.model_dump(), sort_keys=True)
         return f"{self.name}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+@lru_cache
+def _default(name: str) -> Experiment:
+    return Experiment(name=name, **load_plan(name).parameters)
 
 
 class Plan(BaseModel):

@@ -16,8 +16,12 @@ from fairnb.errors import DataError
 
 # A small excerpt may have one or two bad lines without being another file.
 _FEW = 20
-# What UTF-8 looks like after it was read as Latin-1 or Windows-1252 and written again.
-_MOJIBAKE = re.compile("Ã[\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]|Â[\xa0-\xbf]|â€[\x99\x9c\x9d\u0153\u2122]")
+# What UTF-8 looks like after it was read as Latin-1 or Windows-1252 and written again. Outside western
+# Europe one pair may be a word that ends in a quote or a mark (cliché»); two in a row are not.
+_REST = "[\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]"
+_MOJIBAKE = re.compile(
+    rf"Ã{_REST}|Â[\xa0-\xbf]|â[\x80€][\x93-\x9d“”•–—˜™š›œ]|(?:[Ä-ß]{_REST}){{2}}|(?:[à-ï]{_REST}{_REST}){{2}}"
+)
 
 
 class RawFile:
@@ -51,8 +55,7 @@ class RawFile:
         self.remedy = remedy
         self.remarks: list[Remark] = []
         self.rejected = 0
-        content = _bytes(file, remedy)
-        self.sha256 = hashlib.sha256(content).hexdigest()
+        content, self.sha256 = _bytes(file, remedy)
         if content[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\x00" in content[:4096]:
             raise DataError(f"{file}: UTF-16 or binary; expected a text in UTF-8 or Latin-1; {remedy}")
         self.content = content.removeprefix(b"\xef\xbb\xbf")
@@ -64,16 +67,23 @@ class RawFile:
         except UnicodeDecodeError:
             self.encoding = "latin-1"
         for number, line in self.lines() if not self.content.isascii() else ():
-            if _MOJIBAKE.search(line):
+            if self.encoding == "latin-1" and not line.isascii() and _is_utf8(line):
                 raise DataError(
-                    f"{file}, line {number}: {_MOJIBAKE.search(line)[0]!r} shows that the text was decoded "
+                    f"{file}, line {number}: in UTF-8, and other lines in Latin-1; expected the file as it was "
+                    f"published, in one encoding; {remedy}"
+                )
+            found = _MOJIBAKE.search(line)
+            if found:
+                raise DataError(
+                    f"{file}, line {number}: {found[0]!r} shows that the text was decoded "
                     f"wrongly before it was saved; expected the file as it was published; {remedy}"
                 )
 
     def lines(self) -> Iterator[tuple[int, str]]:
         """Give each line that holds something: its number, from 1, and its text without the line end."""
         for number, line in enumerate(self.content.decode(self.encoding).split("\n"), start=1):
-            text = line.removesuffix("\r")
+            # Tools on Windows that translate line ends twice leave two of them.
+            text = line.rstrip("\r")
             if text.strip():
                 yield number, text
 
@@ -92,13 +102,14 @@ class RawFile:
         Raises
         ------
         DataError
-            If nothing is left, or more than 5 % of the lines (and more than 20) were rejected.
+            If nothing is left, or more than 5 % of the lines were rejected: more than 20 lines, or more
+            than half of a file of fewer than 40.
         """
         first = next((f"line {r.line}: {r.reason}" for r in sorted(self.remarks, key=_by_line) if not r.kept), "")
         total = rows_out + self.rejected
         if rows_out == 0:
             raise DataError(f"{self.file}: no usable line{'; ' + first if first else ''}; {self.remedy}")
-        if self.rejected > max(_FEW, MAX_REJECTED * total):
+        if self.rejected > max(min(_FEW, total / 2), MAX_REJECTED * total):
             raise DataError(
                 f"{self.file}: {self.rejected:,} of {total:,} lines cannot be used, the first is {first}; "
                 f"this is another file or a damaged one; {self.remedy}"
@@ -117,12 +128,24 @@ def _by_line(remark: Remark) -> int:
     return remark.line
 
 
-def _bytes(file: Path, remedy: str) -> bytes:
+def _is_utf8(line: str) -> bool:
+    try:
+        line.encode("latin-1").decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _bytes(file: Path, remedy: str) -> tuple[bytes, str]:
+    """Return what a file holds, unpacked, and the hash of the file as it is."""
+    if file.is_dir():
+        raise DataError(f"{file}: a folder; expected a file; {remedy}")
     if not file.is_file():
         raise DataError(f"{file}: no such file; {remedy}")
     try:
         content = file.read_bytes()
-        return gzip.decompress(content) if file.name.endswith(".gz") else content
+        digest = hashlib.sha256(content).hexdigest()
+        return (gzip.decompress(content) if file.name.endswith(".gz") else content), digest
     except (gzip.BadGzipFile, EOFError, zlib.error):
         raise DataError(f"{file}: damaged, or not compressed by gzip; {remedy}") from None
     except OSError as error:

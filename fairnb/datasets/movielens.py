@@ -40,7 +40,11 @@ GENRES = (
 )
 _GENDERS = {"M": "Male", "F": "Female"}
 _RATING_COLUMNS = ["user_id", "item_id", "rating", "timestamp"]
-_WHOLE = re.compile(r"[0-9]{1,18}")
+# Beyond 18 digits a number may not fit in 64 bits.
+_WHOLE = re.compile(r"0*[0-9]{1,18}")
+_BEYOND = 10**18
+# Seconds of the year 2100; a larger number counts milliseconds.
+_LATEST = 4_102_444_800
 
 
 @dataclass(frozen=True)
@@ -95,7 +99,7 @@ def detect(folder: Path) -> str:
     """
     if not folder.is_dir():
         raise DataError(f"{folder}: no such folder; expected one with the files of MovieLens 1M or 100K")
-    here = {file.name for file in folder.iterdir()}
+    here = {file.name.removesuffix(".gz") for file in folder.iterdir()}
     found = [name for name, release in RELEASES.items() if here & {release.ratings, release.items, release.users}]
     if len(found) > 1:
         raise DataError(f"{folder}: files of MovieLens 1M and 100K in one folder; expected one release in a folder")
@@ -128,13 +132,14 @@ def read(folder: Path, name: str, *, published: bool = True) -> Dataset:
         With the files as unpacked. Each may be compressed (``ratings.dat.gz``).
     name : {"ml1m", "ml100k"}
     published : bool, default True
-        Whether ids must be the published ones. False for other data in the same format.
+        Whether ids must be the published ones, and a time outside the release's period is worth a remark.
+        False for other data in the same format.
 
     Returns
     -------
     Dataset
-        A rating of a user or film that the other files do not hold, a second rating of the same film, and
-        a line that is not in the format are rejects.
+        A rating of a user or film that the other files do not hold, a second rating of the same film, a
+        time that counts no seconds, and a line that is not in the format are rejects.
 
     Raises
     ------
@@ -151,7 +156,7 @@ def read(folder: Path, name: str, *, published: bool = True) -> Dataset:
     items = _items_1m(files[1]) if name == "ml1m" else _items_100k(files[1], _genre_names(folder, remedy))
     if published:
         _spot_check(items, release, files[1])
-    interactions = _ratings(files[2], release, users, items)
+    interactions = _ratings(files[2], release, users, items, published=published)
     facts = [raw.close(len(frame)) for raw, frame in zip(files, (users, items, interactions), strict=True)]
     return Dataset(
         name=name,
@@ -179,8 +184,9 @@ def parse_ratings(content: bytes, separator: str) -> pd.DataFrame | None:
     -------
     DataFrame or None
         ``user_id``, ``item_id``, ``rating``, ``timestamp``, all int64, one row a line. None if any line
-        is not of this form, or a line is blank: then a slower reader has to tell which.
+        is not of this form, or a line is blank (but for the last): then a slower reader has to tell which.
     """
+    content = content.rstrip(b"\r\n")
     width = len(separator)
     places = [place * width for place in range(4)]
     try:
@@ -197,12 +203,14 @@ def parse_ratings(content: bytes, separator: str) -> pd.DataFrame | None:
         )
     except (ValueError, pd.errors.ParserError, OverflowError):
         return None
-    lines = content.count(b"\n") + (not content.endswith(b"\n"))
     well_formed = (
-        lines == len(frame)
+        content.count(b"\n") + 1 == len(frame)
+        # To pandas a carriage return ends a line by itself.
+        and content.count(b"\r") == content.count(b"\r\n")
         and content.count(separator[:1].encode()) == len(frame) * 3 * width
         and content.count(separator.encode()) == len(frame) * 3
         and content.translate(None, b"0123456789\r\n" + separator[:1].encode()) == b""
+        and bool((frame < _BEYOND).all(axis=None))
     )
     frame.columns = pd.Index(_RATING_COLUMNS)
     return frame if well_formed else None
@@ -356,7 +364,9 @@ def with_names(items: pd.DataFrame) -> pd.DataFrame:
     return items.assign(name=names, year=years)
 
 
-def _ratings(raw: RawFile, release: _Release, users: pd.DataFrame, items: pd.DataFrame) -> pd.DataFrame:
+def _ratings(
+    raw: RawFile, release: _Release, users: pd.DataFrame, items: pd.DataFrame, *, published: bool
+) -> pd.DataFrame:
     frame = parse_ratings(raw.content, release.separator)
     if frame is None:
         frame = _ratings_line_by_line(raw, release.separator)
@@ -366,20 +376,22 @@ def _ratings(raw: RawFile, release: _Release, users: pd.DataFrame, items: pd.Dat
     checks = [
         (~frame["rating"].between(1, 5), "rating {rating}; expected 1 to 5"),
         (frame["timestamp"] < 86_400 * 2, "time {timestamp} is the start of 1970; expected seconds since then"),
+        (frame["timestamp"] > _LATEST, "time {timestamp} counts milliseconds or less; expected seconds since 1970"),
         (~frame["user_id"].isin(users["user_id"]), f"user {{user_id}} is not in {release.users}"),
         (~frame["item_id"].isin(items["item_id"]), f"film {{item_id}} is not in {release.items}"),
     ]
     bad = pd.Series(data=False, index=frame.index)
     for wrong, reason in checks:
         if wrong.any():
-            for line, row in frame[wrong & ~bad].iterrows():
+            rows = frame[wrong & ~bad]
+            for line, row in zip(rows.index.tolist(), rows.to_dict("records"), strict=True):
                 raw.reject(line, reason.format(**row))
             bad |= wrong
     if bad.any():
         frame = frame[~bad]
     frame = _once(raw, frame)
     outside = ~frame["timestamp"].between(first, last)
-    if outside.any():
+    if published and outside.any():
         for line, stamp in frame.loc[outside, "timestamp"].items():
             raw.note(line, f"time {stamp} is outside the period of {release.title} ({first} to {last})")
     return frame.astype({"rating": "float64"}).reset_index(drop=True)
@@ -396,10 +408,15 @@ def _once(raw: RawFile, frame: pd.DataFrame) -> pd.DataFrame:
         again = frame.duplicated(["user_id", "item_id"])
     if not again.any():
         return frame
-    first = frame[~again].reset_index(names="line").set_index(["user_id", "item_id"])["line"]
-    for line, row in frame[again].iterrows():
-        above = first[row["user_id"], row["item_id"]]
-        raw.reject(line, f"user {row['user_id']} rated film {row['item_id']} on line {above} already")
+    first = dict(
+        zip(
+            zip(frame.loc[~again, "user_id"], frame.loc[~again, "item_id"], strict=True),
+            frame.index[~again],
+            strict=True,
+        )
+    )
+    for line, user, film in frame.loc[again, ["user_id", "item_id"]].itertuples():
+        raw.reject(line, f"user {user} rated film {film} on line {first[user, film]} already")
     return frame[~again]
 
 

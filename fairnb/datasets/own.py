@@ -15,6 +15,7 @@ Ids are whole numbers or any text. Without ratings, an interaction is a play, an
 from __future__ import annotations
 
 import csv
+import io
 import math
 import re
 from datetime import UTC, datetime
@@ -79,11 +80,12 @@ def read(folder: Path) -> Dataset:
 
 def _table(raw: RawFile, required: list[str]) -> pd.DataFrame:
     """Read a CSV file as text; the index is the line that a row begins on."""
-    reader = csv.reader(raw.content.decode("utf-8").splitlines(keepends=True), strict=True)
+    # Not by splitlines, to which the rare line ends of Unicode, which titles may hold, are line ends as well.
+    reader = csv.reader(io.StringIO(raw.content.decode("utf-8"), newline=""), strict=True)
     rows: list[list[str]] = []
     numbers: list[int] = []
     header: list[str] = []
-    end = 0
+    first = end = 0
     try:
         for row in reader:
             start, end = end + 1, reader.line_num
@@ -91,7 +93,7 @@ def _table(raw: RawFile, required: list[str]) -> pd.DataFrame:
                 continue
             fields = [field.strip() for field in row]
             if not header:
-                header = fields
+                header, first = fields, start
                 _check_header(raw, header, required)
             elif len(fields) != len(header):
                 raw.reject(start, f"{len(fields)} fields; expected {len(header)}, as in the header")
@@ -102,7 +104,11 @@ def _table(raw: RawFile, required: list[str]) -> pd.DataFrame:
         raise DataError(f"{raw.file}, line {end + 1}: not a CSV file ({error}); {_REMEDY}") from None
     if not header:
         raise DataError(f"{raw.file}: empty; expected a header with {', '.join(required)}; {_REMEDY}")
-    return pd.DataFrame(rows, columns=header, index=numbers, dtype=object)
+    table = pd.DataFrame(rows, columns=header, index=numbers, dtype=object)
+    if "" in header:
+        raw.note(first, "a column without a name is left out")
+        table = table.drop(columns="")
+    return table
 
 
 def _check_header(raw: RawFile, header: list[str], required: list[str]) -> None:
@@ -192,7 +198,8 @@ def _seconds(text: str) -> int | str:
     except ValueError:
         return f"timestamp {text!r} is no date"
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return int(moment.timestamp()) if moment.timestamp() > 0 else f"timestamp {text!r} is before 1970"
+    seconds = math.floor(moment.timestamp())
+    return seconds if 0 < seconds <= _LATEST else f"timestamp {text!r} is not between 1970 and 2100"
 
 
 def _interactions(raw: RawFile, users: pd.DataFrame, items: pd.DataFrame) -> pd.DataFrame:

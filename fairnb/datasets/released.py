@@ -218,7 +218,10 @@ def read_dataset(folder: Path) -> Dataset:
     """
     train, test = read_split(folder)
     interactions = pd.concat([train.assign(part="train"), test.assign(part="test")], ignore_index=True)
-    items = with_names(read_items(folder))
+    file = folder / _ITEMS
+    table = _read(file)
+    _require(table, ["genres"], file)
+    items = with_names(read_items(folder).assign(genres=table["genres"].to_numpy()))
     file = folder / _USERS
     table = _read(file)
     _require(table, ["userId", "gender", "age", "occupation", "zipCode"], file)
@@ -228,7 +231,12 @@ def read_dataset(folder: Path) -> Dataset:
     jobs = {str(number): name for number, name in enumerate(OCCUPATIONS)}
     users["occupation"] = _coded(table, "occupation", jobs, file)
     users["zip_code"] = table["zipCode"].astype("str")
-    for column, known in (("user_id", users["user_id"]), ("item_id", items["item_id"])):
+    for name, column, known in ((_USERS, "user_id", users["user_id"]), (_ITEMS, "item_id", items["item_id"])):
+        if known.duplicated().any():
+            raise DataError(
+                f"{folder / name}: {column} {known[known.duplicated()].iloc[0]} stands twice; expected once; "
+                f"download the file again"
+            )
         strange = ~interactions[column].isin(known)
         if strange.any():
             raise DataError(

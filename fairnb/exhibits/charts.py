@@ -38,7 +38,8 @@ SCENARIOS = tuple(product(SAMPLINGS, ICLS))
 
 
 @contextmanager
-def _style() -> Iterator[None]:
+def style() -> Iterator[None]:
+    """Draw with the project's own style, whatever the reader's is."""
     with sns.axes_style("whitegrid"), mpl.rc_context(_STYLE):
         yield
 
@@ -67,7 +68,7 @@ def figure2(rows: Mapping[str, pd.DataFrame], experiment: Experiment) -> Exhibit
         chosen = frame[(frame["benefit"] == "hit") & (frame["attribute"] == "gender")]
         parts.append(chosen[["notion", "sampling", "icl", "delta", "p"]].assign(dataset=dataset))
     data = pd.concat(parts, ignore_index=True)[["dataset", "notion", "sampling", "icl", "delta", "p"]]
-    with _style():
+    with style():
         figure = Figure(figsize=(11, 4.8), layout="constrained")
         axes = figure.subplots()
         places = {(sampling, icl): place for place, (sampling, icl) in enumerate(SCENARIOS)}
@@ -119,7 +120,7 @@ def forest(rows: pd.DataFrame, experiment: Experiment) -> Exhibit:
     columns = ["attribute", "notion", "icl", "sampling", "benefit", "delta", "low", "high", "n1", "n2", "p", "note"]
     data = rows[columns].reset_index(drop=True)
     blocks = list(product(rows["attribute"].unique(), rows["notion"].unique()))
-    with _style():
+    with style():
         figure = Figure(figsize=(11, 0.235 * len(data) / 2 + 1.6), layout="constrained")
         panels = figure.subplots(1, 2, sharey=True)
         labels: list[str] = []
@@ -159,7 +160,7 @@ def levels(rows: pd.DataFrame, experiment: Experiment) -> Exhibit:
     data = rows[["attribute", "notion", "icl", "sampling", "benefit", "delta", "p", "level", "note"]]
     keys = list(product(rows["attribute"].unique(), rows["notion"].unique()))
     palette = ListedColormap([COLOURS[f"level {number}"] for number in fairness.LEVELS])
-    with _style():
+    with style():
         figure = Figure(figsize=(11, 5.2), layout="constrained")
         panels = figure.subplots(2, 1, sharex=True)
         for panel, benefit in zip(panels, BENEFITS, strict=True):
@@ -213,7 +214,7 @@ def intrinsic_means(benefits: pd.DataFrame, experiment: Experiment) -> Exhibit:
         [fairness.intrinsic_means(benefits, experiment, fairness.ATTRIBUTES[name]) for name in names],
         ignore_index=True,
     )
-    with _style():
+    with style():
         figure = Figure(figsize=(11, 4.4), layout="constrained")
         panels = figure.subplots(1, len(names), sharey=True)
         for panel, name in zip(panels, names, strict=True):
@@ -255,7 +256,7 @@ def deviation_distribution(benefits: pd.DataFrame, experiment: Experiment) -> Ex
         parts.append(counts.assign(attribute=name, notion=notion))
     data = pd.concat(parts, ignore_index=True)[["attribute", "notion", "group", "value", "pairs", "share"]]
     data = data.rename(columns={"value": "change_in_hits"})
-    with _style():
+    with style():
         figure = Figure(figsize=(11, 5.6), layout="constrained")
         panels = figure.subplots(2, 2, sharex=True, sharey=True)
         for panel, (name, notion) in zip(panels.flat, product(("gender", "age"), NOTIONS), strict=True):

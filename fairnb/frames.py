@@ -1,0 +1,98 @@
+"""The frames between the steps: parquet files of fixed names, whose columns are checked when they are read."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pandas as pd
+
+from fairnb import paths
+from fairnb.errors import DataError, ParameterError
+from fairnb.settings import Experiment
+
+# Columns that a step may rely on; a frame may have more.
+SCHEMAS: dict[str, tuple[str, ...]] = {
+    "interactions": ("user_id", "item_id", "timestamp", "part"),
+    "users": ("user_id", "gender", "age", "age_group"),
+    "items": ("item_id", "title"),
+    "prompts": (
+        *("prompt_id", "user_id", "counterfactual", "sampling", "demographics", "icl"),
+        *("ranker", "attribute", "value", "template", "text"),
+    ),
+}
+_NEVER_MISSING = {
+    "interactions": ("user_id", "item_id", "timestamp", "part"),
+    "users": ("user_id",),
+    "items": ("item_id", "title"),
+    "prompts": ("prompt_id", "user_id", "text"),
+}
+
+
+def folder(experiment: Experiment) -> Path:
+    """Return the folder of an experiment's frames, below ``runs/`` (ignored by git)."""
+    named = os.environ.get(paths.FIGURES_VARIABLE)
+    return Path(named).parent / "frames" if named else paths.runs() / experiment.slug / "frames"
+
+
+def write(experiment: Experiment, **frames: pd.DataFrame) -> Path:
+    """Write frames for the steps that follow.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    **frames : DataFrame
+        By the names of `SCHEMAS`.
+
+    Returns
+    -------
+    Path
+        Their folder.
+
+    Raises
+    ------
+    ParameterError
+        If a name is unknown.
+    DataError
+        If a column is missing, or a value where there must be one.
+    """
+    target = folder(experiment)
+    for name, frame in frames.items():
+        _check(name, frame, name)
+        paths.write_bytes(target / f"{name}.parquet", frame.to_parquet(index=False))
+    return target
+
+
+def read(experiment: Experiment, name: str) -> pd.DataFrame:
+    """Read a frame of an earlier step.
+
+    Raises
+    ------
+    ParameterError
+        If the name is unknown.
+    DataError
+        If the frame was not written yet, or is not what it should be.
+    """
+    file = folder(experiment) / f"{name}.parquet"
+    if name in SCHEMAS and not file.is_file():
+        raise DataError(f"{paths.shown(file)}: not written yet; run the notebook before this one")
+    try:
+        frame = pd.read_parquet(file) if name in SCHEMAS else pd.DataFrame()
+    except (OSError, ValueError) as error:
+        raise DataError(f"{paths.shown(file)}: not a parquet file ({type(error).__name__}); run again") from None
+    _check(name, frame, paths.shown(file))
+    return frame
+
+
+def _check(name: str, frame: pd.DataFrame, where: str) -> None:
+    if name not in SCHEMAS:
+        raise ParameterError(f"frame {name!r}: unknown; expected one of {', '.join(SCHEMAS)}")
+    for column in SCHEMAS[name]:
+        if column not in frame.columns:
+            raise DataError(f"{where}: no column {column}; expected {', '.join(SCHEMAS[name])}")
+    for column in _NEVER_MISSING[name]:
+        lacking = frame[column].isna()
+        if lacking.any():
+            raise DataError(
+                f"{where}, row {int(lacking.to_numpy().argmax()) + 1}: {column} is missing; expected a value"
+            )
