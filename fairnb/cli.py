@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -115,34 +116,139 @@ def doctor() -> None:
         raise typer.Exit(1)
 
 
+@data_app.command("list")
+def data_list() -> None:
+    """List data sets: size, terms, and whether their files are here."""
+    from fairnb.datasets.cards import CARDS, folder_of  # noqa: PLC0415
+
+    for card in CARDS.values():
+        typer.echo(f"{card.name}: {card.title}")
+        typer.echo(f"  {card.size}; {card.terms}")
+        if not card.folder:
+            typer.echo("  -p dataset own -p data_folder FOLDER, with interactions.csv, users.csv and items.csv")
+            continue
+        folder = folder_of(card.name)
+        here = folder.is_dir() and any(folder.iterdir())
+        what = "here" if here else f"not here: `fairnb data get {card.name}` downloads it"
+        typer.echo(f"  {paths.shown(folder)}: {what}")
+
+
 @data_app.command("get")
 def data_get(
-    name: Annotated[str, typer.Argument(help="A source, such as fairevalllm.")],
-    to: Annotated[Path | None, typer.Option(help="Folder; data/external/NAME if not given.")] = None,
+    name: Annotated[str, typer.Argument(help="A data set, such as ml1m, or fairevalllm.")],
+    to: Annotated[Path | None, typer.Option(help="Folder; below data/external if not given.")] = None,
     mirror: Annotated[str | None, typer.Option(help="Another base address (https) with the same files.")] = None,
+    local: Annotated[Path | None, typer.Option(help="Your own download instead: an archive, or a folder.")] = None,
+    unchecked: Annotated[
+        bool, typer.Option("--unchecked", help="Take what has no published checksum, or another one.")
+    ] = False,
 ) -> None:
-    """Show size and licence, download, and check."""
+    """Show size and terms, download or take over, and check."""
     from fairnb.datasets import fetch  # noqa: PLC0415
 
-    fetch.get(name, to or paths.external() / name, base_url=mirror, announce=typer.echo, progress=sys.stderr.isatty())
+    source = _source(name)
+    fetch.get(
+        source,
+        to or paths.external() / source,
+        base_url=mirror,
+        local=local,
+        unchecked=unchecked,
+        announce=typer.echo,
+        progress=sys.stderr.isatty(),
+    )
 
 
 @data_app.command("check")
 def data_check(
-    name: Annotated[str, typer.Argument(help="A source, such as fairevalllm.")],
-    folder: Annotated[Path | None, typer.Argument(help="Folder; data/external/NAME if not given.")] = None,
+    name: Annotated[str, typer.Argument(help="A data set, such as ml1m, or fairevalllm.")],
+    folder: Annotated[Path | None, typer.Argument(help="Folder; the one `get` writes to if not given.")] = None,
+    most: Annotated[int, typer.Option("--most", min=0, help="Remarks to show.")] = 20,
 ) -> None:
-    """Compare a source's files with their published SHA-256."""
+    """Compare files with their published checksums, read them, and count."""
     from fairnb.datasets import fetch  # noqa: PLC0415
+    from fairnb.datasets.cards import CARDS, folder_of  # noqa: PLC0415
 
-    results = fetch.check(name, folder or paths.external() / name)
-    for path, status in results:
-        typer.echo(f"{status:<12} {path}")
-    faulty = sum(status != "ok" for _, status in results)
+    faulty = 0
+    if name not in CARDS or CARDS[name].source:
+        source = _source(name)
+        results = fetch.check(source, folder or paths.external() / source)
+        for path, status in results:
+            typer.echo(f"{status:<20} {path}")
+        faulty = sum(not status.startswith("ok") for _, status in results)
+        if faulty:
+            remedy = f"`fairnb data get {name}` downloads them"
+            typer.echo(f"fairnb: {faulty} of {len(results)} files are not as published; {remedy}", err=True)
+    if name in CARDS and folder_of(name, folder).is_dir():
+        _tell_data(name, folder, most)
     if faulty:
-        remedy = f"`fairnb data get {name}` downloads them"
-        typer.echo(f"fairnb: {faulty} of {len(results)} files are not as published; {remedy}", err=True)
         raise typer.Exit(1)
+
+
+@data_app.command("make-sample")
+def data_make_sample(
+    to: Annotated[Path, typer.Argument(help="Folder to write to.")],
+    seed: Annotated[int | None, typer.Option(min=0, help="Another seed makes other users.")] = None,
+) -> None:
+    """Make the bundled synthetic sample again, or another one."""
+    from fairnb.datasets import sample  # noqa: PLC0415
+    from fairnb.seeds import ROOT_SEED  # noqa: PLC0415
+
+    for path, content in sample.build(ROOT_SEED if seed is None else seed).items():
+        paths.write_bytes(to / path, content)
+        typer.echo(f"{to / path}: {len(content):,} bytes")
+
+
+@app.command()
+def template(
+    name: Annotated[str, typer.Argument(help="fairnb-1, released-lastfm, or your own TOML file.")] = "fairnb-1",
+    kind: Annotated[str, typer.Option(help="What the items are: songs or films.")] = "",
+    k: Annotated[int, typer.Option(min=1, help="Items to ask for.")] = 3,
+) -> None:
+    """Check the wording of prompts, and show what it makes of a made-up user."""
+    from fairnb import prompts  # noqa: PLC0415
+
+    wording = prompts.load_template(name, kind)
+    typer.echo(f"Template {wording.version}\nSystem message: {wording.system}")
+    for heading, text in prompts.preview(wording, k).items():
+        typer.echo(f"\n--- {heading}\n{text}")
+
+
+def _source(name: str) -> str:
+    """Return the source that a data set is downloaded from."""
+    from fairnb.datasets.cards import CARDS  # noqa: PLC0415
+    from fairnb.datasets.fetch import SOURCES  # noqa: PLC0415
+
+    if name in SOURCES:
+        return name
+    downloads = [card.name for card in CARDS.values() if card.source]
+    if name not in CARDS:
+        raise ParameterError(f"{name!r}: no such data set; expected one of {', '.join([*downloads, 'fairevalllm'])}")
+    if not CARDS[name].source:
+        raise ParameterError(f"{name}: nothing to download; expected one of {', '.join(downloads)}")
+    return CARDS[name].source
+
+
+def _tell_data(name: str, folder: Path | None, most: int) -> None:
+    from fairnb.datasets.loading import open_raw  # noqa: PLC0415
+
+    raw = open_raw(name, folder)
+    counts = raw.activity
+    users = raw.users
+    lacking = ", ".join(
+        f"{column} {users[column].isna().sum():,}" for column in ("gender", "age") if column in users.columns
+    )
+    active = f"{int((counts > 0).sum()):,} with interactions"
+    typer.echo(f"{raw.card.title}: {len(users):,} users ({active}; missing: {lacking})")
+    typer.echo(f"{int(counts.sum()):,} interactions, {counts[counts > 0].min():,} to {counts.max():,} per user")
+    for facts in raw.facts:
+        typer.echo(
+            f"{facts.file}: {facts.lines_in:,} lines in, {facts.rows_out:,} rows out, "
+            f"{facts.rejected:,} rejected ({facts.encoding})"
+        )
+    for remark in raw.remarks.head(most).itertuples():
+        typer.echo(f"  {remark.file}, line {remark.line}: {remark.reason}{' (kept)' if remark.kept else ''}")
+    if len(raw.remarks) > most:
+        typer.echo(f"  and {len(raw.remarks) - most:,} more; --most {len(raw.remarks)} shows all")
 
 
 @data_app.command("import-released")
@@ -212,10 +318,15 @@ def join_pairs(arguments: Sequence[str]) -> list[str]:
     return joined
 
 
+def _warn(message: Warning | str, *_: object) -> None:
+    sys.stderr.write(f"fairnb: {' '.join(str(message).split())}\n")
+
+
 def main() -> None:
     """Run the command line; an expected error is one line on standard error and exit status 2."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal without δ gets \u03b4, not a traceback
+    warnings.showwarning = _warn
     try:
         app(args=join_pairs(sys.argv[1:]), prog_name="fairnb")
     except FairnbError as error:

@@ -324,11 +324,12 @@ def select(
     eligible = everyone[left]
     chosen, looked_at, most = _draw(raw, eligible, n, stratify, seed, _Needs(share, max(length, context + EXAMPLES)))
     if len(chosen) < (n or 1):
+        shares = f" in the shares of {', '.join(stratify)}" if stratify else ""
         raise ParameterError(
             f"n_users = {n}: only {len(chosen)} of the {len(everyone)} users of {raw.card.title} can be taken: "
             + "; ".join(f"{count} {step}" for step, count in funnel)
-            + f"; {len(chosen)} with enough different items{' in the shares of ' + ', '.join(stratify) if stratify else ''}; "
-            f"set n_users to at most {most}, or relax these"
+            + f"; {len(chosen)} with enough different items{shares}; "
+            + (f"set n_users to at most {most}, or relax these" if most else "relax these")
         )
     short = looked_at - len(chosen)
     funnel.append(

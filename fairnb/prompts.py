@@ -175,8 +175,8 @@ def load_template(name_or_file: str, kind: str) -> Template:
     ----------
     name_or_file : str
         A name of `TEMPLATES`, or a TOML file.
-    kind : {"songs", "films"}
-        What the items of the data set are.
+    kind : {"songs", "films", ""}
+        What the items of the data set are; empty for any (songs, where a name has both).
 
     Raises
     ------
@@ -188,7 +188,7 @@ def load_template(name_or_file: str, kind: str) -> Template:
         folder = resources.files("fairnb") / "templates"
         file = next(
             folder / name
-            for name in (f"{name_or_file}-{kind}.toml", f"{name_or_file}.toml")
+            for name in (f"{name_or_file}-{kind or 'songs'}.toml", f"{name_or_file}.toml")
             if (folder / name).is_file()
         )
         text, where = file.read_text("utf-8"), name_or_file
@@ -211,7 +211,7 @@ def load_template(name_or_file: str, kind: str) -> Template:
         raise ParameterError(f"{where}: not valid TOML: {error}") from None
     except ValidationError as error:
         raise ParameterError(f"{where}: {_first(error)}") from None
-    if template.kind != kind:
+    if kind and template.kind != kind:
         raise ParameterError(f"{where}: a template for {template.kind}; this data set holds {kind}; choose another")
     return template
 
@@ -404,6 +404,31 @@ def build_for(
         context=experiment.context_length,
         k=experiment.k,
     )
+
+
+def preview(template: Template, k: int = 3) -> dict[str, str]:
+    """Write the prompts of a made-up user, to look at a template: heading to text."""
+    numbers = list(range(1, 18))
+    items = pd.DataFrame({"item_id": numbers, "title": [f"Title {n}" for n in numbers]})
+    items["name"], items["artist"], items["genres"] = items["title"], [f"Artist {n}" for n in numbers], "Genre"
+    items["year"] = pd.array([1970 + n for n in numbers], dtype="Int64")
+    users = pd.DataFrame({"user_id": [1, 2], "gender": ["Female", "Male"], "age_group": ["Young", "Old"]})
+    data = Dataset("own", "made-up items", template.kind, pd.DataFrame(), users, items, (), pd.DataFrame())
+    passion = pd.DataFrame(
+        [(user, sampling, n, n) for user in (1, 2) for sampling in SAMPLINGS for n in range(1, 11)],
+        columns=["user_id", "sampling", "place", "item_id"],
+    )
+    recent = pd.DataFrame(
+        [(user, back, 18 - back) for user in (1, 2) for back in range(1, 8)], columns=["user_id", "back", "item_id"]
+    )
+    grid = build(data, users, passion, recent, template, cutoffs=(24,), k=k)
+    grid = grid[(grid["user_id"] == 1) & (grid["sampling"] == "random")]
+    wanted = [("neutral", "none", icl) for icl in ICLS] + [("sensitive", "intersectional", "0-shot")]
+    texts = {}
+    for ranker, demographics, icl in wanted:
+        rows = grid[(grid["ranker"] == ranker) & (grid["demographics"] == demographics) & (grid["icl"] == icl)]
+        texts[f"{ranker}, {icl}"] = str(rows["text"].iloc[0])
+    return texts
 
 
 def prompt_id(text: str) -> str:

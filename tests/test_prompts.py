@@ -124,9 +124,11 @@ def test_there_are_72_conditions_a_user_and_each_text_is_asked_once(data, two_us
     assert frame.groupby("user_id").size().tolist() == [72, 72]
     assert list(frame.columns) == prompts.COLUMNS
     once = prompts.unique(frame)
-    assert once["prompt_id"].is_unique and once["text"].is_unique
+    assert once["prompt_id"].is_unique
+    assert once["text"].is_unique
     # Neutral prompts have nothing to flip: 2 x 9 of them are 9 texts.
-    assert once["conditions"].sum() == 144 and len(once) == 2 * 63
+    assert once["conditions"].sum() == 144
+    assert len(once) == 2 * 63
     joined = frame.merge(once, on="prompt_id", suffixes=("", "_once"))
     assert (joined["text"] == joined["text_once"]).all()
 
@@ -238,8 +240,10 @@ def test_films_have_their_year_or_their_plain_title(two_users):
     )
     data = replace(songs([]), items=items, kind="films")
     text = "\n".join(built(data, two_users)["text"])
-    assert "- The Matrix (1999)\n" in text and "- unknown\n" in text
-    assert "<NA>" not in text and "nan" not in text
+    assert "- The Matrix (1999)\n" in text
+    assert "- unknown\n" in text
+    assert "<NA>" not in text
+    assert "nan" not in text
 
 
 TRAPS = [
@@ -262,7 +266,8 @@ def test_titles_are_never_read_as_fields_and_never_break_a_line(two_users):
     for text in frame["text"]:
         lines = text.splitlines()
         assert sum(line.startswith("- ") for line in lines) == 10
-        assert "\u2028" not in text and "\t" not in text
+        assert "\u2028" not in text
+        assert "\t" not in text
     assert frame["text"].str.contains('"{k}" by NULL', regex=False).any()
 
 
@@ -317,7 +322,8 @@ def test_a_faulty_template_is_told_by_file_key_and_field(tmp_path, old, new, mes
         return
     with pytest.raises(ParameterError) as error:
         prompts.load_template(str(file), "songs")
-    assert message in str(error.value) and str(file) in str(error.value)
+    assert message in str(error.value)
+    assert str(file) in str(error.value)
     assert "\n" not in str(error.value)
 
 

@@ -58,6 +58,8 @@ _MOST_REJECTS = 1_000_000
 _MOST_RUNS = 100_000
 # Rows whose repeats are sought at a time; more would need more memory.
 _BATCH = 2_000_000
+# Bytes of names of the last blocks before those that are known already are sorted out, which takes a second.
+_MOST_NAMES = 48 << 20
 # What counts as nothing in a name: a prompt cannot show it.
 _SPACES = "".join(map(chr, range(33)))
 
@@ -185,13 +187,13 @@ def read(
     remarks += [Remark(name, line, reason, kept=False) for line, reason in index.rejects]
     remarks += [Remark(name, line, reason, kept=True) for line, reason in found.remarks]
     listed = profile[chosen].reset_index(drop=True)
-    ids = pa.array(profile["user_id"], _TEXT).take(pa.array(found.user)).to_pandas()
+    ids = _user_ids(profile, found.user)
     interactions = pd.DataFrame({"user_id": ids, "item_id": found.item_id, "timestamp": found.timestamp}, copy=False)
     return Dataset(
         name="lastfm1k",
         title="Last.fm 1K",
         kind="songs",
-        interactions=interactions.astype({"user_id": "str"}, copy=False),
+        interactions=interactions,
         users=listed,
         items=found.items.to_pandas().astype({"title": "str", "artist": "str"}),
         files=(profile_facts, FileFacts(name, "utf-8", index.lines, int(index.plays.sum()), index.rejected, "")),
@@ -263,6 +265,13 @@ def _chosen(profile: pd.DataFrame, users: Sequence[str] | None) -> np.ndarray:
     return np.isin(profile["user_id"].to_numpy(dtype=object), list(map(str, users)))
 
 
+def _user_ids(profile: pd.DataFrame, rows: np.ndarray) -> pd.Series:
+    ids = pa.array(profile["user_id"], _TEXT)
+    # In parts, since one take of 19 million texts needs room for twice as many.
+    parts = [ids.take(pa.array(rows[start : start + _BATCH])) for start in range(0, len(rows), _BATCH)]
+    return pa.chunked_array(parts, _TEXT).to_pandas().astype("str")
+
+
 def _present(folder: Path, name: str) -> Path:
     packed = folder / f"{name}.gz"
     return packed if packed.is_file() and not (folder / name).is_file() else folder / name
@@ -305,6 +314,18 @@ class _Checked(NamedTuple):
     seconds: np.ndarray
     rejects: list[tuple[int, str]]
     filled: int
+    newlines: int
+
+
+class _Summary(NamedTuple):
+    """A block in short: its rejects, and its runs of lines of one user."""
+
+    filled: int
+    rejects: list[tuple[int, str]]
+    user: np.ndarray
+    start: np.ndarray
+    line: np.ndarray
+    plays: np.ndarray
     newlines: int
     size: int
 
@@ -464,7 +485,7 @@ def _check(block: bytearray, known: dict[bytes, int]) -> _Checked:
             seconds[i] = _moment(block[tabs[i, 0] + 1 : tabs[i, 1]].decode("utf-8"))
         else:
             user[i] = -1
-    return _Checked(start, tabs, end, line, user, seconds, sorted(rejects), newlines - blank, newlines, len(block))
+    return _Checked(start, tabs, end, line, user, seconds, sorted(rejects), newlines - blank, newlines)
 
 
 def _require_utf8(block: bytearray) -> None:
@@ -611,6 +632,22 @@ def _index(plays: _Source) -> _Index:
     return index
 
 
+def _summary(block: bytearray, known: dict[bytes, int]) -> _Summary:
+    rows = _check(block, known)
+    first = np.flatnonzero(np.append(True, rows.user[1:] != rows.user[:-1])[: len(rows.user)])
+    plays = np.diff(first, append=len(rows.user))
+    return _Summary(
+        rows.filled,
+        rows.rejects,
+        rows.user[first],
+        rows.start[first],
+        rows.line[first],
+        plays,
+        rows.newlines,
+        len(block),
+    )
+
+
 def _scan(plays: _Source) -> _Index:
     counts = np.zeros(len(plays.known), dtype=np.int64)
     lines = rejected = line = runs = 0
@@ -618,18 +655,18 @@ def _scan(plays: _Source) -> _Index:
     found = [(np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, np.int64))]
     offset = plays.begin
     try:
-        for checked in _in_order(_blocks(plays, plays.begin, None), lambda block: _check(block, plays.known)):
-            lines += checked.filled
-            rejected += len(checked.rejects)
+        for part in _in_order(_blocks(plays, plays.begin, None), lambda block: _summary(block, plays.known)):
+            lines += part.filled
+            rejected += len(part.rejects)
             if len(rejects) < _MOST_REJECTS:
-                rejects += [(line + number + 1, reason) for number, reason in checked.rejects]
-            counts += np.bincount(checked.user[checked.user >= 0], minlength=len(counts))
+                rejects += [(line + number + 1, reason) for number, reason in part.rejects]
+            valid = part.user >= 0
+            np.add.at(counts, part.user[valid], part.plays[valid])
+            runs += len(part.user)
             if not plays.packed and runs <= _MOST_RUNS:
-                first = np.flatnonzero(np.diff(checked.user, prepend=-2))
-                runs += len(first)
-                found.append((checked.user[first], offset + checked.start[first], line + checked.line[first]))
-            line += checked.newlines
-            offset += checked.size
+                found.append((part.user, offset + part.start, line + part.line))
+            line += part.newlines
+            offset += part.size
     except _LineError as error:
         raise DataError(f"{plays.file}, line {line + error.line + 1}: {error}; {_REMEDY}") from None
     if runs > _MOST_RUNS:
@@ -726,6 +763,7 @@ def _extract(plays: _Source, index: _Index, chosen: np.ndarray, *, complete: boo
     names = pa.array([], pa.binary())
     waiting: list[pa.DictionaryArray] = []
     left_out: dict[str, list[int]] = {}
+    size = 0
 
     def settle() -> None:
         nonlocal names
@@ -748,8 +786,10 @@ def _extract(plays: _Source, index: _Index, chosen: np.ndarray, *, complete: boo
                     first = left_out.setdefault(what, [line + int(rows[0]), 0])
                     first[1] += len(rows)
             line += chunk.newlines
-            if len(waiting) == 128:
+            size += chunk.names.dictionary.nbytes
+            if size > _MOST_NAMES:
                 settle()
+                size = 0
     settle()
     user, timestamp, number, item = map(_joined, (users, seconds, lines, items))
     remarks = [

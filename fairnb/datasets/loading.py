@@ -12,7 +12,7 @@ import pandas as pd
 from fairnb import paths
 from fairnb.datasets import lastfm, movielens, own, released
 from fairnb.datasets.cards import CARDS, Card, folder_of
-from fairnb.datasets.dataset import Dataset
+from fairnb.datasets.dataset import Dataset, FileFacts
 from fairnb.errors import DataError
 
 
@@ -55,6 +55,21 @@ class Raw:
         """Interactions per user, by ``user_id``; 0 for users without any."""
         counts = self._dataset.interactions["user_id"].value_counts() if self._parts is None else self._parts[0]()
         return counts.reindex(self.users["user_id"], fill_value=0)
+
+    @cached_property
+    def _account(self) -> Dataset:
+        # Rejects are those of the whole files, whoever's plays are read.
+        return self.read(None if self._parts is None else self.users["user_id"].head(1).tolist())
+
+    @property
+    def facts(self) -> tuple[FileFacts, ...]:
+        """What became of each raw file."""
+        return self._account.files
+
+    @property
+    def remarks(self) -> pd.DataFrame:
+        """Rejects of the whole files; for Last.fm remarks on kept plays are told once they are read."""
+        return self._account.remarks
 
     def read(self, users: Sequence[object] | None = None) -> Dataset:
         """Read interactions and items of the users named, or of all; `Dataset.users` holds just them."""

@@ -8,7 +8,6 @@ from itertools import product
 
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
@@ -427,30 +426,29 @@ def prompt_lengths(grid: pd.DataFrame, data: Dataset) -> Exhibit:
     """Chart the estimated length of prompts by scenario."""
     rows = grid.drop_duplicates("prompt_id")
     rows = rows.assign(tokens=prompts.estimate_tokens(rows["text"]))
-    frame = rows.groupby(["sampling", "icl"])["tokens"].agg(["size", "min", "median", "max"]).reset_index()
-    order = {pair: place for place, pair in enumerate(product(SAMPLINGS, ICLS))}
-    place = [order[pair] for pair in zip(frame["sampling"], frame["icl"], strict=True)]
-    frame = frame.assign(place=place).sort_values("place", ignore_index=True).drop(columns="place")
-    frame = frame.rename(columns={"size": "prompts"})
+    tokens = rows.groupby(["sampling", "icl"])["tokens"]
+    frame = tokens.quantile([0, 0.25, 0.5, 0.75, 1]).unstack()
+    frame.columns = pd.Index(["min", "lower_quartile", "median", "upper_quartile", "max"])
+    frame.insert(0, "prompts", tokens.size())
+    frame = frame.loc[list(product(SAMPLINGS, ICLS))].reset_index()
     with style():
         figure = Figure(figsize=(7.5, 3.6), layout="constrained")
         axes = figure.add_subplot()
-        sns.boxplot(
-            rows,
-            x="sampling",
-            y="tokens",
-            hue="icl",
-            order=SAMPLINGS,
-            hue_order=ICLS,
-            palette=["#9AD0F5", "#56B4E9", "#0072B2"],
-            linewidth=0.9,
-            fliersize=2,
-            ax=axes,
-        )
-        axes.set_xlabel("")
+        for shift, (icl, colour) in enumerate(zip(ICLS, ("#7FB8DA", "#0072B2", "#00344F"), strict=True)):
+            part = frame[frame["icl"] == icl]
+            x = np.arange(len(part)) + 0.22 * (shift - 1)
+            axes.vlines(x, part["min"], part["max"], color=colour, linewidth=1)
+            axes.vlines(x, part["lower_quartile"], part["upper_quartile"], color=colour, linewidth=9)
+            axes.plot(x, part["median"], "_", color="white", markersize=9, markeredgewidth=1.6)
+            axes.plot([], [], color=colour, linewidth=7, label=icl)
         axes.set_xticks(range(len(SAMPLINGS)), SAMPLINGS)
+        axes.set_xlim(-0.5, len(SAMPLINGS) - 0.5)
+        axes.grid(visible=False, axis="x")
         axes.set_ylabel("tokens (estimated)")
         axes.set_ylim(bottom=0)
-        axes.legend(title="", ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0))
-    caption = f"{source(data)} Estimated tokens of the {len(rows):,} different prompts, by profile and worked examples."
+        axes.legend(ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+    caption = (
+        f"{source(data)} Estimated tokens of the {len(rows):,} different prompts, by profile and worked "
+        f"examples: median (white), middle half (thick), range (thin)."
+    )
     return Exhibit("prompt_lengths", "Length of prompts", caption, frame, figure=figure)
