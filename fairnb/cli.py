@@ -204,7 +204,7 @@ def template(
     kind: Annotated[str, typer.Option(help="What the items are: songs or films.")] = "",
     k: Annotated[int, typer.Option(min=1, help="Items to ask for.")] = 3,
 ) -> None:
-    """Check the wording of prompts, and show what it makes of a made-up user."""
+    """Check a wording of prompts, and show it."""
     from fairnb import prompts  # noqa: PLC0415
 
     wording = prompts.load_template(name, kind)

@@ -182,7 +182,7 @@ def _run(
     folder = paths.runs() / experiment.slug
     with _locked(folder):
         manifest = _read_manifest(folder)
-        inputs = _inputs(experiment)
+        inputs = _inputs(plan, experiment)
         prints = _fingerprints(plan, experiment, injected, inputs)
         fresh = set() if force else {name for name in plan.notebooks if _is_fresh(folder, manifest, name, prints[name])}
         # A notebook whose needs run again runs again, for it reads what they write; and so on.
@@ -200,7 +200,7 @@ def _run(
             entries[name] = {"fingerprint": prints[name], "parameters": injected[name], **entry}
             _save_manifest(folder, plan, experiment, inputs, entries)
         if in_place:
-            if _fingerprints(plan, experiment, injected, _inputs(experiment)) != prints:
+            if _fingerprints(plan, experiment, injected, _inputs(plan, experiment)) != prints:
                 raise FairnbError(
                     "a notebook, the package or the data changed during the run; nothing was replaced; "
                     "run the same command again"
@@ -242,17 +242,17 @@ def _require_data() -> None:
 
 def _require_inputs(plan: Plan, experiment: Experiment) -> None:
     """Look at what the notebooks start from, so that a fault in it is told before a kernel starts."""
-    known = {name for notebook in plan.notebooks for name in read_cell(paths.notebooks() / f"{notebook}.ipynb")}
-    if "released_folder" in known:
+    declared = _declared(plan)
+    if "released_folder" in declared:
         from fairnb.released import read_benefits  # noqa: PLC0415  (loads pandas; unknown names are told before)
 
         folder = paths.root() / experiment.released_folder if experiment.released_folder else None
         read_benefits(experiment.dataset, experiment.protocol, folder)
-    if "data_folder" in known:
+    if "data_folder" in declared:
         from fairnb import profiles, prompts  # noqa: PLC0415
 
         raw = profiles.open_data(experiment)
-        prompts.load_template(experiment.template, "songs" if raw.card.kind == "songs" else "films")
+        prompts.load_template(experiment.template, raw.card.kind)
 
 
 def _execute_all(
@@ -467,12 +467,21 @@ def _package_hash() -> str:
     return digest.hexdigest()
 
 
-def _inputs(experiment: Experiment) -> dict[str, str]:
-    released = paths.root() / experiment.released_folder if experiment.released_folder else paths.released()
-    files = sorted([*paths.published().glob("*.csv"), *paths.released().glob("*.csv"), *released.glob("*.csv")])
-    files += [paths.root() / experiment.template] if experiment.template.endswith(".toml") else []
+def _declared(plan: Plan) -> set[str]:
+    """Return the parameters that the plan's notebooks declare, which tell what they read."""
+    return {name for notebook in plan.notebooks for name in read_cell(paths.notebooks() / f"{notebook}.ipynb")}
+
+
+def _inputs(plan: Plan, experiment: Experiment) -> dict[str, str]:
+    declared = _declared(plan)
+    files: list[Path] = []
+    if "released_folder" in declared:
+        released = paths.root() / experiment.released_folder if experiment.released_folder else paths.released()
+        files += sorted([*paths.published().glob("*.csv"), *paths.released().glob("*.csv"), *released.glob("*.csv")])
+    if "template" in declared and experiment.template.endswith(".toml"):
+        files.append(paths.root() / experiment.template)
     inputs = {paths.shown(file): _sha256(file) for file in files}
-    for file in _data_files(experiment):
+    for file in _data_files(experiment) if "data_folder" in declared else ():
         # Last.fm 1K has 2.4 GB: its size and time say quickly enough whether it is still the same.
         stat = file.stat()
         large = stat.st_size > _LARGE

@@ -384,7 +384,8 @@ def _draw(
     most = len(eligible)
     chosen: list[object] = []
     looked_at = 0
-    for stratum, ids, quota in _strata(eligible, stratify, min(wanted, len(eligible))):
+    lots = generator("strata", raw.card.name, root=seed)
+    for stratum, ids, quota in _strata(eligible, stratify, min(wanted, len(eligible)), lots):
         order = [ids[place] for place in generator("users", raw.card.name, stratum, root=seed).permutation(len(ids))]
         found: list[object] = []
         while order and len(found) < quota:
@@ -399,15 +400,20 @@ def _draw(
     return chosen, looked_at, most
 
 
-def _strata(eligible: pd.DataFrame, columns: Sequence[str], n: int) -> list[tuple[str, list[object], int]]:
+def _strata(
+    eligible: pd.DataFrame, columns: Sequence[str], n: int, rng: np.random.Generator
+) -> list[tuple[str, list[object], int]]:
     """Return name, sorted ids and number to draw of each stratum."""
-    if not columns:
+    if not columns or eligible.empty:
         return [("", sorted(eligible["user_id"].tolist()), n)]
     names = eligible[list(columns)].astype("str").fillna("missing").agg(" and ".join, axis=1)
     groups = {name: sorted(ids.tolist()) for name, ids in eligible.groupby(names)["user_id"]}
-    exact = {name: n * len(ids) / len(eligible) for name, ids in groups.items()}
-    quota = {name: int(share) for name, share in exact.items()}
-    by_remainder = sorted(groups, key=lambda name: (quota[name] - exact[name], name))
+    quota, remainder = {}, {}
+    for name, ids in groups.items():
+        quota[name], remainder[name] = divmod(n * len(ids), len(eligible))
+    # Equal remainders go by lot: by name, small strata would always lose to those that stand first.
+    lots = dict(zip(sorted(groups), rng.permutation(len(groups)).tolist(), strict=True))
+    by_remainder = sorted(groups, key=lambda name: (-remainder[name], lots[name]))
     for name in by_remainder[: n - sum(quota.values())]:
         quota[name] += 1
     return [(name, groups[name], quota[name]) for name in sorted(groups)]

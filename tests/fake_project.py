@@ -13,6 +13,13 @@ import psutil
 from fairnb.released import COLUMNS
 
 NAMES = ("00_start_here", "03_nsd_ncsd", "04_intrinsic_fairness", "05_figures")
+# The notebook of the other default experiment, which reads no benefit table.
+SAMPLE = "01_profiling"
+SAMPLE_PARAMETERS = """\
+dataset: str = "sample-songs"  # data set
+k: int = 3  # items to ask for
+seed: int = 20240502  # root of all random numbers
+"""
 PARAMETERS = """\
 dataset: str = "lastfm1k"  # data set
 protocol: str = "released"  # protocol
@@ -76,6 +83,7 @@ def make_project(root: Path) -> Path:
     (root / "data" / "released" / "lastfm1k_top3.csv").write_text(benefits())
     for name in NAMES:
         put(root, name)
+    put(root, SAMPLE, parameters=SAMPLE_PARAMETERS)
     return root
 
 

@@ -26,7 +26,8 @@ from fairnb import __version__, cli, pipeline
 from fairnb.cli import join_pairs
 
 START, NSD, INTRINSIC, FIGURES = NAMES
-COMMANDS = ["reproduce", "run", "list", "doctor", "data", "data get", "data check", "data import-released"]
+COMMANDS = ["reproduce", "run", "list", "doctor", "template", "data"]
+COMMANDS += [f"data {name}" for name in ("list", "get", "check", "make-sample", "import-released")]
 
 
 @pytest.fixture
@@ -66,7 +67,7 @@ def one_line(status: int, out: str, err: str) -> str:
 def test_every_command_has_a_help_that_says_what_it_does(call):
     status, out, err = call("--help")
     assert (status, err) == (0, "")
-    for command in COMMANDS[:5]:
+    for command in COMMANDS[:6]:
         assert re.search(rf"^  {command} +[A-Z][a-z]", out, re.MULTILINE), command
     assert "..." not in out.split("Options:")[1] + call("data", "--help")[1].split("Options:")[1]
     for command in COMMANDS:
@@ -132,7 +133,8 @@ def test_pairs_as_papermill_takes_them_are_joined(given, joined):
         (["-p", "seed", "seven"], "seed = 'seven': expected a whole number such as 1000 (root of all random numbers)"),
         (["-p", "seed", "010"], "seed = '010': expected a whole number"),
         (["-p", "seed", "-1"], "seed = -1: input should be greater than or equal to 0"),
-        (["-p", "dataset", "ml100k"], "dataset = 'ml100k': input should be 'lastfm1k' or 'ml1m'"),
+        (["-p", "dataset", "ml10m"], "dataset = 'ml10m': input should be 'lastfm1k', 'ml1m', 'ml100k'"),
+        (["-p", "dataset", "ml100k"], "dataset = 'ml100k': unknown; expected one of lastfm1k, ml1m"),
         (["-p", "protocol", "paper"], "protocol = 'paper' cannot be applied to dataset = 'lastfm1k'"),
         (["-p", "dataset", "ml1m"], "ml1m_top3.csv: no such file"),
         (["-p", "released_folder", "nowhere"], "released_folder = 'nowhere': no such folder"),
@@ -160,7 +162,7 @@ def test_an_option_that_lacks_its_value_or_is_unknown_is_a_usage_error(call, roo
 
 def test_an_unknown_experiment_names_the_known_ones(call, root):
     assert one_line(*call("run", "relesed")) == (
-        "'relesed': no such experiment; did you mean released? expected one of released, or a .toml file"
+        "'relesed': no such experiment; did you mean released? expected one of released, sample, or a .toml file"
     )
 
 
@@ -234,6 +236,11 @@ def test_list_names_experiments_notebooks_and_parameters(call, root):
         "  -p released_folder ''         folder of tables",
         "  -p alpha           0.05       level",
         "  -p permutations    10000      how many",
+        "  -p seed            20240502   root of all random numbers",
+        "sample: Bundled synthetic users, from raw files to prompts",
+        "  notebooks: 01_profiling",
+        "  -p dataset         'sample-songs' data set",
+        "  -p k               3          items to ask for",
         "  -p seed            20240502   root of all random numbers",
     ]
 
@@ -395,7 +402,8 @@ def test_the_next_run_goes_on_and_publishes(interrupted):
         f"  {START:<24} ran in T s",
     ]
     assert re.sub(r"[\d.]+ s\.", "T s.", lines[5]) == "Notebooks: 2 ran, 2 unchanged, T s. Exhibits: figures/released/"
-    assert len(lines) == 6
+    assert lines[6] == "Experiment sample"
+    assert len(lines) == 9
     root = interrupted["root"]
     assert {file.stem for file in (root / "figures" / "released").glob("*.csv")} == {
         *("nsd", "intrinsic", "00_start_here", "05_figures")

@@ -593,7 +593,7 @@ def fresh(tmp_path, monkeypatch):
         ({"alpha": "1e999"}, "alpha = '1e999': expected a number"),
         ({"alpha": 1.5}, "alpha = 1.5: input should be less"),
         ({"alpha": None}, "alpha = None: expected a number"),
-        ({"dataset": "lastfm"}, "dataset = 'lastfm': input should be 'lastfm1k' or 'ml1m'"),
+        ({"dataset": "lastfm"}, "dataset = 'lastfm': input should be 'lastfm1k', 'ml1m', 'ml100k'"),
         ({"dataset": ("ml1m",)}, r"dataset = \('ml1m',\): expected a text"),
         ({"released_folder": "no/such"}, "released_folder = 'no/such': no such folder"),
         ({"released_folder": "a\0b"}, "released_folder = .*: no such folder"),

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from fairnb.errors import ParameterError
 from fairnb.settings import (
     BENEFIT_FILES,
+    DEFAULT_EXPERIMENTS,
     PAPER,
     PROTOCOLS,
     RELEASED,
@@ -34,6 +35,22 @@ def test_the_default_is_the_released_experiment():
         "dataset": "lastfm1k",
         "protocol": "released",
         "released_folder": "",
+        "data_folder": "",
+        "n_users": 80,
+        "min_interactions": 50,
+        "max_interactions": 10_000,
+        "attributes": "gender,age",
+        "missing": "exclude",
+        "stratify": "",
+        "train_share": 0.8,
+        "age_split": "mean",
+        "profile_length": 10,
+        "context_length": 5,
+        "omega": 0.65,
+        "recency": "last",
+        "template": "fairnb-1",
+        "k": 3,
+        "example_user": "",
         "alpha": 0.05,
         "small_hit": 0.05,
         "large_hit": 0.1,
@@ -56,6 +73,22 @@ OTHERS = [
     {"dataset": "ml1m"},
     {"protocol": "paper"},
     {"released_folder": "data/mine"},
+    {"data_folder": "data/mine"},
+    {"n_users": 0},
+    {"min_interactions": 20},
+    {"max_interactions": 100},
+    {"attributes": "gender"},
+    {"missing": "keep"},
+    {"stratify": "gender"},
+    {"train_share": 0.5},
+    {"age_split": "24"},
+    {"profile_length": 5},
+    {"context_length": 3},
+    {"omega": 1},
+    {"recency": "first"},
+    {"template": "released-lastfm"},
+    {"k": 1},
+    {"example_user": "7"},
     {"alpha": 0.1},
     {"small_hit": 0.01},
     {"large_hit": 0.2},
@@ -105,7 +138,13 @@ def test_a_whole_number_is_a_number():
         ({"alpha": 1}, "alpha = 1.0: input should be less than 1"),
         ({"alpha": math.nan}, "alpha = nan"),
         ({"alpha": None}, "alpha = None"),
-        ({"dataset": "ml100k"}, "dataset = 'ml100k': input should be 'lastfm1k' or 'ml1m'"),
+        ({"dataset": "ml10m"}, "dataset = 'ml10m': input should be 'lastfm1k', 'ml1m', 'ml100k', 'ml1m-author'"),
+        ({"omega": 1.01}, "omega = 1.01: input should be less than or equal to 1"),
+        ({"omega": -0.1}, "omega = -0.1: input should be greater than or equal to 0"),
+        ({"train_share": 1}, "train_share = 1.0: input should be less than 1"),
+        ({"n_users": -1}, "n_users = -1: input should be greater than or equal to 0"),
+        ({"missing": "drop"}, "missing = 'drop': input should be 'exclude', 'keep' or 'fill'"),
+        ({"k": 0}, "k = 0: input should be greater than or equal to 1"),
         ({"protocol": "Paper"}, "protocol = 'Paper': input should be 'released' or 'paper'"),
         ({"released_folder": Path("x")}, "released_folder = "),
         ({"replicates": 99}, "replicates = 99: input should be greater than or equal to 100"),
@@ -176,8 +215,24 @@ def test_the_shipped_plans_are_whole():
         assert plan.name == name
         for notebook in plan.notebooks:
             assert (ROOT / "notebooks" / f"{notebook}.ipynb").is_file()
-    assert {file.stem for file in (ROOT / "notebooks").glob("*.ipynb")} == set(load_plan("released").notebooks)
+    run = [notebook for name in DEFAULT_EXPERIMENTS for notebook in load_plan(name).notebooks]
+    assert sorted(run) == sorted(file.stem for file in (ROOT / "notebooks").glob("*.ipynb"))
     assert load_plan("released").parameters == {}
+    assert load_plan("sample").parameters == {"dataset": "sample-songs"}
+
+
+def test_the_sample_is_a_default_experiment_as_it_comes_and_no_other_of_that_name():
+    assert Experiment(name="sample", dataset="sample-songs").is_default
+    assert Experiment(name="sample", dataset="sample-songs").slug == "sample"
+    for values in ({"dataset": "sample-films"}, {"dataset": "lastfm1k"}, {"dataset": "sample-songs", "seed": 1}):
+        assert not Experiment(name="sample", **values).is_default
+
+
+def test_lists_of_attributes_are_read():
+    assert Experiment().stated == ("gender", "age")
+    assert Experiment(attributes=" gender , country ").stated == ("gender", "country")
+    assert Experiment().strata == ()
+    assert Experiment(stratify="gender").strata == ("gender",)
 
 
 GOOD = (
@@ -235,7 +290,7 @@ def test_a_fault_in_a_file_is_told_in_one_line_with_the_file(tmp_path, old, new,
 def test_what_is_neither_a_name_nor_a_file_is_told_with_the_names(name):
     with pytest.raises(
         ParameterError,
-        match=r"no such experiment; (?:did you mean \w+\? )?expected one of .*released, or a \.toml file",
+        match=r"no such experiment; (?:did you mean \w+\? )?expected one of .*released, sample, or a \.toml file",
     ):
         load_plan(name)
 

@@ -17,7 +17,7 @@ class Card:
     Attributes
     ----------
     name, title, kind : str
-        As in `Dataset`.
+        As in `Dataset`; the kind of own data is known once they are read, and empty here.
     folder : str
         Where the files are if nothing else is said, relative to the project's root; empty for own data.
     source : str
@@ -97,7 +97,7 @@ CARDS = {
             "992 users, 19,150,868 plays",
             "Last.fm: non-commercial use",
         ),
-        Card("own", "own data", "films or songs", "", "", "any", "yours"),
+        Card("own", "own data", "", "", "", "any", "yours"),
     )
 }
 

@@ -266,10 +266,19 @@ def _chosen(profile: pd.DataFrame, users: Sequence[str] | None) -> np.ndarray:
 
 
 def _user_ids(profile: pd.DataFrame, rows: np.ndarray) -> pd.Series:
+    """Return the ids of rows of the profile; without a second copy, which for all plays is 0.4 GB."""
     ids = pa.array(profile["user_id"], _TEXT)
-    # In parts, since one take of 19 million texts needs room for twice as many.
-    parts = [ids.take(pa.array(rows[start : start + _BATCH])) for start in range(0, len(rows), _BATCH)]
-    return pa.chunked_array(parts, _TEXT).to_pandas().astype("str")
+    places = np.zeros(len(rows) + 1, dtype=np.int64)
+    lengths = np.array([len(user.encode()) for user in profile["user_id"]], dtype=np.int64)
+    np.take(lengths, rows, out=places[1:], mode="clip")  # in any other mode through a copy
+    np.cumsum(places, out=places)
+    content = np.empty(places[-1], dtype=np.uint8)
+    for start in range(0, len(rows), 100_000):
+        part = ids.take(pa.array(rows[start : start + 100_000]))
+        stop = start + len(part)
+        content[places[start] : places[stop]] = np.frombuffer(part.buffers()[2], np.uint8, places[stop] - places[start])
+    buffers = [None, pa.py_buffer(places), pa.py_buffer(content)]
+    return pd.Series(pa.Array.from_buffers(_TEXT, len(rows), buffers).to_pandas(), dtype="str")
 
 
 def _present(folder: Path, name: str) -> Path:
@@ -372,11 +381,15 @@ def _opened(folder: Path, users: pd.DataFrame, profile: FileFacts, cache: Path |
                 )
             state = file.stat()
             if stamp != {"size": state.st_size, "time": state.st_mtime_ns}:
-                raise DataError(f"{file}: was changed while it was read; read it again once it is complete")
+                raise _changed(file)
     except (gzip.BadGzipFile, EOFError, zlib.error):
         raise DataError(f"{file}: damaged, or not compressed by gzip; {_REMEDY}") from None
     except OSError as error:
         raise DataError(f"{file}: cannot be read ({error.strerror or error}); {_REMEDY}") from None
+
+
+def _changed(file: Path) -> DataError:
+    return DataError(f"{file}: was changed while it was read; read it again once it is complete")
 
 
 def _begin(file: Path, stream: io.BufferedReader) -> int:
@@ -758,40 +771,46 @@ def _chunk(block: bytearray, known: dict[bytes, int], chosen: np.ndarray, *, com
 
 
 def _extract(plays: _Source, index: _Index, chosen: np.ndarray, *, complete: bool) -> _Found:
-    users, seconds, lines, items = ([np.zeros(0, kind)] for kind in (np.int32, np.int64, np.int64, np.int32))
-    lines[0] = lines[0].astype(np.uint32)  # of 19 million numbers, half the memory
+    # The first pass counted the plays. Small arrays kept from each block would scatter over the memory instead.
+    most = int(index.plays[chosen].sum())
+    user, timestamp, number, item = (np.empty(most, kind) for kind in (np.int32, np.int64, np.uint32, np.int32))
     names = pa.array([], pa.binary())
     waiting: list[pa.DictionaryArray] = []
     left_out: dict[str, list[int]] = {}
-    size = 0
+    end = settled = size = 0
 
     def settle() -> None:
-        nonlocal names
+        nonlocal names, settled, size
         head = pa.DictionaryArray.from_arrays(pa.array([], pa.int32()), names)
         unified = pa.chunked_array([head, *waiting]).unify_dictionaries()
-        names = unified.chunk(0).dictionary
-        items.extend(chunk.indices.to_numpy() for chunk in unified.chunks[1:])
         waiting.clear()
+        names = unified.chunk(0).dictionary
+        for chunk in unified.chunks[1:]:
+            item[settled : settled + len(chunk)] = chunk.indices.to_numpy()
+            settled += len(chunk)
+        size = 0
+        pa.default_memory_pool().release_unused()
 
     for start, stop, before in _segments(plays, index, chosen):
         line = before + 1
         blocks = _blocks(plays, start, stop)
         for chunk in _in_order(blocks, lambda block: _chunk(block, plays.known, chosen, complete=complete)):
-            users.append(chunk.user)
-            seconds.append(chunk.seconds)
-            lines.append((line + chunk.line).astype(np.uint32))
+            new = slice(end, end + len(chunk.user))
+            if new.stop > most:
+                raise _changed(plays.file)
+            user[new], timestamp[new], number[new] = chunk.user, chunk.seconds, line + chunk.line
+            end = new.stop
             waiting.append(chunk.names)
+            size += chunk.names.dictionary.nbytes
             for what, rows in zip(("artist", "track"), chunk.left_out, strict=False):
                 if len(rows):
                     first = left_out.setdefault(what, [line + int(rows[0]), 0])
                     first[1] += len(rows)
             line += chunk.newlines
-            size += chunk.names.dictionary.nbytes
             if size > _MOST_NAMES:
                 settle()
-                size = 0
     settle()
-    user, timestamp, number, item = map(_joined, (users, seconds, lines, items))
+    user, timestamp, number, item = user[:end], timestamp[:end], number[:end], item[:end]
     remarks = [
         (line, f"{count:,} plays without {'an artist' if what == 'artist' else 'a track'} id left out; the first here")
         for what, (line, count) in left_out.items()
@@ -799,13 +818,9 @@ def _extract(plays: _Source, index: _Index, chosen: np.ndarray, *, complete: boo
     remarks += _outside(timestamp, number) + _repeats(user, timestamp, item, number)
     del number
     ids, table = _items(names, plays.file)
+    del names
+    pa.default_memory_pool().release_unused()
     return _Found(user, ids[item], timestamp, table, sorted(remarks))
-
-
-def _joined(parts: list[np.ndarray]) -> np.ndarray:
-    whole = np.concatenate(parts)
-    parts.clear()
-    return whole
 
 
 def _items(names: pa.Array, file: Path) -> tuple[np.ndarray, pa.Table]:
@@ -846,6 +861,8 @@ def _repeats(user: np.ndarray, timestamp: np.ndarray, item: np.ndarray, number: 
     batch = np.cumsum(counts) // _BATCH
     for part in np.unique(batch):
         rows = np.flatnonzero((batch == part)[user])
+        if not len(rows):
+            continue
         # A user's row fits above the 38 bits that the seconds of year 9999 need.
         moment = user[rows].astype(np.int64) << 38 | timestamp[rows]
         order = np.argsort(moment, kind="stable")

@@ -102,14 +102,13 @@ class RawFile:
         Raises
         ------
         DataError
-            If nothing is left, or more than 5 % of the lines were rejected: more than 20 lines, or more
-            than half of a file of fewer than 40.
+            If nothing is left, or more than 5 % of the lines (and more than 20) were rejected.
         """
         first = next((f"line {r.line}: {r.reason}" for r in sorted(self.remarks, key=_by_line) if not r.kept), "")
         total = rows_out + self.rejected
         if rows_out == 0:
             raise DataError(f"{self.file}: no usable line{'; ' + first if first else ''}; {self.remedy}")
-        if self.rejected > max(min(_FEW, total / 2), MAX_REJECTED * total):
+        if self.rejected > max(_FEW, MAX_REJECTED * total):
             raise DataError(
                 f"{self.file}: {self.rejected:,} of {total:,} lines cannot be used, the first is {first}; "
                 f"this is another file or a damaged one; {self.remedy}"
