@@ -276,6 +276,7 @@ def test_times_outside_the_window_and_repeats_are_kept_with_a_remark(tmp_path: P
         play(ids=("", "")),
         play(user=USERS[1]),
         play(),
+        play(user=USERS[1]),
     ]
     data = lastfm.read(write(tmp_path, lines))
     assert rows_of(data) == expected(lines)
@@ -283,9 +284,11 @@ def test_times_outside_the_window_and_repeats_are_kept_with_a_remark(tmp_path: P
     assert dict(zip(data.remarks["line"], data.remarks["reason"].str[:24], strict=True)) == {
         **{1: "time 2005-02-13T23:59:59", 4: "time 2009-06-20T00:00:00", 5: "time 2013-09-29T18:32:04"},
         **{6: "time 2077-01-01T00:00:00", 9: "the same play as on line", 11: "the same play as on line"},
+        12: "the same play as on line",
     }
-    assert data.remarks["reason"].iloc[-1].startswith("the same play as on line 7;")
-    assert lastfm.read(tmp_path, [USERS[1]]).remarks.empty
+    earlier = data.remarks["reason"].str.extract(r"the same play as on line (\d+);")[0].dropna().tolist()
+    assert earlier == ["7", "7", "10"]
+    assert lastfm.read(tmp_path, [USERS[1]]).remarks["line"].tolist() == [12]
 
 
 def test_a_thousand_repeats_are_one_remark(tmp_path: Path) -> None:
@@ -496,7 +499,7 @@ def test_blocks_and_runs_change_nothing(tmp_path: Path, monkeypatch: pytest.Monk
     folder = write(tmp_path, lines)
     parts = [None, USERS[1:2], USERS[:2]]
     once = [lastfm.read(folder, users) for users in parts]
-    for name, value in (("_BLOCK", 500), ("_MOST_RUNS", 5), ("_MOST_NAMES", 10), ("_BATCH", 40), ("_WORKERS", 1)):
+    for name, value in (("_BLOCK", 500), ("_MOST_RUNS", 5), ("_MOST_NAMES", 10), ("_BATCH", 40)):
         monkeypatch.setattr(lastfm, name, value)
         for users, data in zip(parts, once, strict=True):
             assert_same(lastfm.read(folder, users), data)

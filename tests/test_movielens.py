@@ -502,4 +502,13 @@ def test_undamaged_ratings_take_the_fast_way():
             frame = movielens.parse_ratings(form, separator)
             assert frame is not None
             assert frame["item_id"].tolist() == [1, 7, 1, 9]
-        assert movielens.parse_ratings(b"x" + content, separator) is None
+        between = separator.encode()
+        numbers = (" 7", "7 ", "+7", "-7", "7.0", "", '"7"', "0x7", "1" + "0" * 18, str(2**63), "\u0667")
+        marks = (b":", b":::", b"\t\t", b"::::", b":1:", b",", b" ")
+        ends = (b"\r", b"\n\n", b"\r1\r\n", b"")
+        odd = [content.replace(between + b"7" + between, between + text.encode() + between) for text in numbers]
+        odd += [content.replace(between, mark, 1) for mark in marks]
+        odd += [content.replace(b"\n", end, 1) for end in ends]
+        odd += [b"\r" + content, b"\n" + content, b"x" + content, b""]
+        for form in odd:
+            assert movielens.parse_ratings(form, separator) is None

@@ -255,6 +255,14 @@ def test_the_age_cut_off_weighs_by_rows():
     assert age_cutoff(plays({1: 57, 2: 30, 3: 13}), codes) == 32
 
 
+def test_the_cut_off_of_a_draw_knows_the_train_rows_only():
+    # 3 and 4 train rows of 7 and 8: 20 + 70 * 4 / 7 = 60; over all rows it would be 57.
+    users = people(["Male", "Female"], [20.0, 90.0])
+    drawn = select(raw_of(users, plays({1: 7, 2: 8})), 2, minimum=2, length=3, context=1, share=0.5)
+    assert drawn.cutoffs == (60,)
+    assert drawn.users["age_group"].tolist() == ["Young", "Old"]
+
+
 def test_ages_fall_into_any_number_of_groups():
     ages = pd.Series([5, 24, 25, 34, 35, 99, NAN])
     assert age_groups(ages, (24,)).tolist()[:6] == ["Young", "Young", "Old", "Old", "Old", "Old"]
@@ -403,6 +411,7 @@ def test_users_with_too_few_different_items_are_replaced_within_their_stratum():
     assert len(passion(drawn.train)) == 16 * 10 * len(SAMPLINGS)
     assert recent(drawn.train).groupby("user_id").size().eq(7).all()
     # The context needs two more than it shows, whatever the profile's length.
+    assert len(select(raw_of(users, rows), 0, minimum=2, length=3).users) == 20
     assert len(select(raw_of(users, rows), 0, minimum=2, length=3, context=1).users) == 40
     with pytest.raises(
         ParameterError, match=r"n_users = 21: only 20 of the 40 users .*; 20 with enough different items"

@@ -50,7 +50,8 @@ white-space:nowrap;padding:.15em .45em;border-bottom:1px solid #888;vertical-ali
 {% for line in body %}
 <tr>
 {% for cell in line %}
-<td style="text-align:{{ cell.side }};padding:.1em .45em;white-space:nowrap\
+<td style="text-align:{{ cell.side }};padding:.1em .45em;\
+white-space:{{ 'normal;min-width:%sem' % (width // 2) if cell.text | length > width > 0 else 'nowrap' }}\
 {% if cell.colour %};background-color:{{ cell.colour }};color:#111{% endif %}\
 {% if line.new %};border-top:1px solid #ccc{% endif %}">{{ cell.text }}</td>
 {% endfor %}
@@ -117,6 +118,8 @@ class Exhibit:
         For charts.
     labels : int
         How many leading columns of `shown` name the row; a name that the row above has too is left out.
+    width : int, optional
+        Letters beyond which the text of a cell wraps; 0 for cells of one line.
     """
 
     name: str
@@ -127,6 +130,7 @@ class Exhibit:
     marks: pd.DataFrame | None = None
     figure: Any = None
     labels: int = 0
+    width: int = 0
 
     def __repr__(self) -> str:
         return f"<Exhibit {self.name}: {len(self.data)} rows>"
@@ -176,7 +180,9 @@ class Exhibit:
                 for place, cell in enumerate(cells)
             ]
             body.append(_Line(line, new=row > 0 and bool(str(cells[0]))))
-        return _HTML.render(title=self.title, caption=self.caption, head=_head(pairs, sides), body=body)
+        return _HTML.render(
+            title=self.title, caption=self.caption, head=_head(pairs, sides), body=body, width=self.width
+        )
 
     @property
     def latex(self) -> str:
@@ -190,7 +196,7 @@ class Exhibit:
             cells.columns = pd.Index([latex_text(text) for _, text in pairs])
         text: str = cells.style.hide(axis="index").to_latex(
             hrules=True,
-            column_format="".join(side[0] for side in _sides(shown)),
+            column_format="".join(self._latex_column(shown, place) for place in range(shown.shape[1])),
             multicol_align="c",
             position="htbp",
             position_float="centering",
@@ -198,6 +204,10 @@ class Exhibit:
             label=f"tab:{self.name}",
         )
         return "% needs \\usepackage{booktabs}\n" + text.replace("\\centering\n", "\\centering\\scriptsize\n", 1)
+
+    def _latex_column(self, shown: pd.DataFrame, place: int) -> str:
+        longest = max((len(cell) for cell in shown.iloc[:, place]), default=0)
+        return f"p{{{self.width // 2}em}}" if 0 < self.width < longest else _sides(shown)[place][0]
 
     @cached_property
     def png(self) -> bytes:

@@ -68,7 +68,7 @@ def remarks(data: Dataset, most: int = 25) -> Exhibit:
         caption += f" The first {most} of {len(frame):,}."
         frame = frame.head(most)
     shown = frame.astype({"line": str})
-    return Exhibit("remarks", "Rejected lines and remarks", caption, frame, shown, labels=1)
+    return Exhibit("remarks", "Rejected lines and remarks", caption, frame, shown, labels=1, width=44)
 
 
 def missing(raw: Raw, experiment: Experiment) -> Exhibit:
@@ -139,7 +139,7 @@ def activity(raw: Raw, selection: Selection, experiment: Experiment) -> Exhibit:
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
         axes.set_xlabel("interactions of a user (log scale)")
         axes.set_ylabel("users")
-        axes.legend(loc="center right")
+        axes.legend(loc="center", bbox_to_anchor=(0.78, 0.6))
     caption = (
         f"{source(raw)} Users by their number of interactions. Moderate users have {experiment.min_interactions:,} "
         f"to {experiment.max_interactions:,}; {int(drawn.sum())} were drawn."
@@ -215,7 +215,7 @@ def table3(selections: Sequence[Selection]) -> Exhibit:
             "per user": [decimals(value, 2) for value in frame["per_user"]],
         }
     )
-    tied = ", ".join(f"{titles[name]} {count}" for name, count in ties.items())
+    tied = "; ".join(f"{titles[name]}, {count}" for name, count in ties.items())
     caption = (
         f"Interactions before (train) and after (test) the temporal split of each user's history. Users whose last "
         f"train and first test interaction are of the same second, so that the order in the file decides: {tied}."
@@ -304,10 +304,11 @@ def one_profile(selection: Selection, passion: pd.DataFrame, user: object, exper
             f"{item} *" if count > 1 else item for item, count in zip(part["item"], part["samplings"], strict=True)
         ]
         shown[label, "rating" if rated else "plays"] = [f"{weight:.0f}" for weight in part["weight"]]
-        shown[label, "last"] = [datetime.fromtimestamp(stamp, UTC).strftime("%Y-%m-%d") for stamp in part["last"]]
-        for column in ("item", "rating" if rated else "plays", "last"):
+        for column in ("item", "rating" if rated else "plays"):
             marks[label, column] = common
         if sampling == "recent-frequent":
+            shown[label, "last"] = [datetime.fromtimestamp(stamp, UTC).strftime("%Y-%m") for stamp in part["last"]]
+            marks[label, "last"] = common
             shown[label, "score"] = [decimals(score, 3) for score in part["score"]]
             marks[label, "score"] = common
     weight = "rating" if rated else "number of plays"
@@ -323,6 +324,7 @@ def one_profile(selection: Selection, passion: pd.DataFrame, user: object, exper
         frame.reset_index(drop=True),
         pd.DataFrame(shown),
         pd.DataFrame(marks),
+        width=22,
     )
 
 

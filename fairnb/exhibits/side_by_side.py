@@ -19,7 +19,8 @@ _HTML = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True
 <div style="display:grid;grid-template-columns:repeat({{ columns | length }},minmax(19em,1fr));gap:.8em">
 {% for label, pieces in columns %}
 <div><div style="font-weight:bold;border-bottom:1px solid #888;padding:.15em .45em">{{ label }}</div>
-<pre style="white-space:pre-wrap;overflow-wrap:anywhere;font-size:80%;line-height:1.35;padding:.3em .45em;margin:0">\
+<pre style="white-space:pre-wrap;word-break:normal;overflow-wrap:anywhere;\
+font-size:80%;line-height:1.35;padding:.3em .45em;margin:0">\
 {% for text, changed in pieces %}\
 {% if changed %}\
 <mark style="background-color:#fdf0c4;color:#111;font-weight:bold;text-decoration:underline">{{ text }}</mark>\
@@ -92,7 +93,15 @@ def differences(first: str, text: str) -> list[tuple[str, bool]]:
     for tag, _, _, start, end in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if tag != "delete":
             pieces.append(("".join(new[start:end]), tag != "equal"))
-    return pieces
+    # A blank between two marked words belongs to them; marked one by one they are hard to read.
+    joined: list[tuple[str, bool]] = []
+    for place, (text_of, changed) in enumerate(pieces):
+        between = 0 < place < len(pieces) - 1 and text_of == " " and not changed
+        if joined and (changed or between) and joined[-1][1]:
+            joined[-1] = (joined[-1][0] + text_of, True)
+        else:
+            joined.append((text_of, changed))
+    return joined
 
 
 def table_of(texts: Mapping[str, str]) -> pd.DataFrame:
