@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -122,6 +123,24 @@ def test_ids_are_numbers_only_where_no_two_of_them_would_become_one(tmp_path, id
 def test_times(tmp_path, text, seconds):
     data = read(tmp_path, interactions=f"user_id,item_id,timestamp\n1,10,{text}\n")
     assert data.interactions["timestamp"].tolist() == [seconds]
+
+
+@pytest.mark.skipif(not hasattr(time, "tzset"), reason="this system cannot change its time zone for a test")
+def test_a_time_without_a_zone_is_utc_wherever_one_is(tmp_path, monkeypatch):
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        data = read(tmp_path, interactions="user_id,item_id,timestamp\n1,10,2000-12-31T22:12:40\n1,11,2000-12-31\n")
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert data.interactions["timestamp"].tolist() == [978300760, 978220800]
+
+
+def test_a_year_of_its_own_goes_before_that_in_the_title(tmp_path):
+    data = read(tmp_path, items="item_id,title,year\n10,Toy Story (1995),1996\n11,Heat (1995),\n12,NA,\n")
+    assert data.items["year"].tolist()[:2] == [1996, 1995]
+    assert data.items["year"].isna().tolist() == [False, False, True]
 
 
 def test_bad_interactions_are_named_by_file_line_and_reason(tmp_path):

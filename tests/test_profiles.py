@@ -156,6 +156,13 @@ def test_ratings_are_the_weight_where_there_are_some():
     assert profile["weight"].max() == 5.0
 
 
+def test_equal_scores_are_ties_whatever_the_last_bit():
+    # All but the first score 0.65: 26/26 and 0, 19/26 and 1/2, 12/26 and 1. In floats the second is 0.6499999999999999.
+    rows = [(1, 1, 0, 3.0), (1, 2, 12, 5.0), (1, 3, 19, 4.0), (1, 4, 26, 3.0)]
+    train = pd.DataFrame(rows, columns=["user_id", "item_id", "timestamp", "rating"])
+    assert chosen_items(passion(train, length=4), "recent-frequent") == [4, 3, 2, 1]
+
+
 @settings(max_examples=20)
 @given(histories(), st.sampled_from(["last", "first"]))
 def test_omega_0_and_1_are_the_orders_by_weight_and_by_recency(train, recency):
