@@ -326,7 +326,7 @@ def main() -> None:
     """Run the command line; an expected error is one line on standard error and exit status 2."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal without δ gets \u03b4, not a traceback
-    warnings.showwarning = _warn
+    warnings.showwarning = _warn  # type: ignore[assignment]
     try:
         app(args=join_pairs(sys.argv[1:]), prog_name="fairnb")
     except FairnbError as error:

@@ -17,11 +17,11 @@ import zlib
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
@@ -48,6 +48,8 @@ _REMEDY = f"expected {PROFILE} and {PLAYS} of Last.fm 1K as published; unpack th
 _FORM = "2009-05-04T23:08:57Z"
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(Z|[+-]\d\d(:?\d\d)?)", re.ASCII)
 _BLOCK = 8 << 20
+# Fewer bytes than this are read line by line rather than halved once more.
+_SMALL = 16 << 10
 _WORKERS = min(2, os.cpu_count() or 1)
 # A small excerpt may have some bad lines without being another file.
 _FEW = 20
@@ -61,6 +63,9 @@ _NAMED = ["user", "time", "artist", "track"]
 _SCHEMA = pa.schema(
     {"user": pa.int32(), "time": pa.int64(), "artist": pa.string(), "track": pa.string(), "line": pa.int64()}
 )
+# What is made of it, and kept in the cache. A user is a row of the profile.
+_PLAYS = pa.schema({"user": pa.int32(), "item_id": pa.int64(), "timestamp": pa.int64()})
+_ITEMS = pa.schema({"item_id": pa.int64(), "title": pa.string(), "artist": pa.string()})
 
 
 def read_profile(folder: Path) -> tuple[pd.DataFrame, FileFacts, pd.DataFrame]:
@@ -163,22 +168,19 @@ def read(
     chosen = _chosen(profile, users)
     found = _plays(folder, profile, profile_facts, chosen, complete=complete, cache=cache)
     name = found.file.name
-    plays = found.plays.to_pandas()
-    items, item_ids = _items(plays["artist"], plays["track"], found.file)
-    ids = profile["user_id"].to_numpy(dtype=object)
-    interactions = pd.DataFrame(
-        {"user_id": pd.Series(ids[plays["user"]], dtype="str"), "item_id": item_ids, "timestamp": plays["time"]}
-    )
     remarks += [Remark(name, line, reason, kept=False) for line, reason in found.rejects]
-    kept = [*found.left_out, *_outside(plays), *_repeats(plays.assign(item=item_ids))]
-    remarks += [Remark(name, line, reason, kept=True) for line, reason in kept]
+    remarks += [Remark(name, line, reason, kept=True) for line, reason in found.remarks]
+    user_ids = pa.DictionaryArray.from_arrays(found.plays["user"].combine_chunks(), profile["user_id"])
+    interactions = pa.table(
+        [user_ids.cast(pa.large_string()), *found.plays.columns[1:]], ["user_id", *_PLAYS.names[1:]]
+    )
     return Dataset(
         name="lastfm1k",
         title="Last.fm 1K",
         kind="songs",
-        interactions=interactions,
+        interactions=_frame(interactions),
         users=profile[chosen].reset_index(drop=True),
-        items=items,
+        items=_frame(found.items),
         files=(
             profile_facts,
             FileFacts(name, "utf-8", found.lines, int(found.counts.sum()), len(found.rejects), ""),
@@ -187,10 +189,18 @@ def read(
     )
 
 
+def _frame(table: pa.Table) -> pd.DataFrame:
+    texts = [field.name for field in table.schema if not pa.types.is_integer(field.type)]
+    return table.to_pandas().astype(dict.fromkeys(texts, "str"))
+
+
 def item_id(artist: str, title: str) -> int:
     """Return the id of a track: 63 bits of a hash of the two names."""
-    digest = hashlib.blake2b(f"{artist}\x1f{title}".encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "big") >> 1
+    return _hash(f"{artist}\x1f{title}")
+
+
+def _hash(text: str) -> int:
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 1
 
 
 def _profile(folder: Path) -> tuple[pd.DataFrame, FileFacts, list[Remark]]:
@@ -277,14 +287,15 @@ class _Block(NamedTuple):
 
 @dataclass(frozen=True)
 class _Found:
-    """What the file of plays holds: counts of all users, plays of the users read."""
+    """What the file of plays holds: counts of all users, plays of the users read, remarks on what was kept."""
 
     file: Path
     plays: pa.Table
+    items: pa.Table
     counts: np.ndarray
     lines: int
     rejects: list[tuple[int, str]]
-    left_out: list[tuple[int, str]]
+    remarks: list[tuple[int, str]]
 
 
 class _LineError(Exception):
@@ -330,7 +341,9 @@ def _opened(file: Path) -> Iterator[tuple[IO[bytes], dict[str, int]]]:
         with file.open("rb") as plain:
             before = os.fstat(plain.fileno())
             state = {"size": before.st_size, "time": before.st_mtime_ns}
-            yield gzip.open(plain) if file.name.endswith(".gz") else plain, state
+            packed = file.name.endswith(".gz")
+            with gzip.open(plain) if packed else nullcontext(plain) as stream:
+                yield cast("IO[bytes]", stream), state
             after = file.stat()
             if state != {"size": after.st_size, "time": after.st_mtime_ns}:
                 raise DataError(f"{file}: was changed while it was read; read it again once it is complete")
@@ -342,20 +355,18 @@ def _opened(file: Path) -> Iterator[tuple[IO[bytes], dict[str, int]]]:
 
 def _blocks(stream: IO[bytes], file: Path) -> Iterator[bytes]:
     """Give whole lines, some megabytes at a time, with Unix line ends."""
-    rest = b""
     first = True
-    while part := stream.read(_BLOCK):
-        if first:
-            part = _begin(part, file)
-            first = False
-        cut = part.rfind(b"\n") + 1
-        if not cut and len(rest) + len(part) > _BLOCK:
+    while block := stream.read(_BLOCK):
+        rest = stream.readline(_BLOCK)
+        if len(rest) == _BLOCK:
             raise DataError(f"{file}: a line of more than {_BLOCK:,} bytes; this is another file; {_REMEDY}")
-        if cut:
-            yield (rest + part[:cut]).replace(b"\r\n", b"\n")
-        rest = part[cut:] if cut else rest + part
-    if rest:
-        yield rest.removesuffix(b"\r") + b"\n"
+        block += rest
+        if first:
+            block = _begin(block, file)
+            first = False
+        if b"\r" in block:
+            block = block.replace(b"\r\n", b"\n")
+        yield block if block.endswith(b"\n") else block.removesuffix(b"\r") + b"\n"
 
 
 def _begin(head: bytes, file: Path) -> bytes:
@@ -382,16 +393,20 @@ def _scan(stream: IO[bytes], file: Path, known: Mapping[str, int], chosen: np.nd
             number = pc.add(block.plays["line"], before + 1)
             tables.append(block.plays.set_column(block.plays.column_names.index("line"), "line", number))
         before += block.newlines
-    plays = pa.concat_tables(tables).combine_chunks() if tables else _SCHEMA.empty_table()
-    left_out: list[tuple[int, str]] = []
+    plays = pa.concat_tables(tables) if tables else _SCHEMA.empty_table()
+    remarks: list[tuple[int, str]] = []
     if complete and tables:
         lacking = pc.or_(pc.is_null(plays["artist_id"]), pc.is_null(plays["track_id"]))
         out = plays.filter(lacking)
         if len(out):
             text = f"{len(out):,} plays without an artist id or a track id left out; the first here"
-            left_out = [(out["line"][0].as_py(), text)]
+            remarks.append((out["line"][0].as_py(), text))
         plays = plays.filter(pc.invert(lacking))
-    return _Found(file, plays.select(_SCHEMA.names).cast(_SCHEMA), counts, lines, rejects, left_out)
+    items, item_ids = _items(plays["artist"], plays["track"], file)
+    rows = pd.DataFrame({name: plays[name].to_numpy() for name in ("user", "time", "line")})
+    remarks += [*_outside(rows), *_repeats(rows.assign(item=item_ids))]
+    kept = pa.table([plays["user"], pa.array(item_ids), plays["time"]], schema=_PLAYS)
+    return _Found(file, kept, items, counts, lines, rejects, remarks)
 
 
 def _in_order(
@@ -424,29 +439,55 @@ def _in_order(
 
 
 def _read_block(block: bytes, known: Mapping[str, int], chosen: np.ndarray, *, complete: bool) -> _Block:
-    newlines = block.count(b"\n")
     columns = _COLUMNS if complete else _NAMED
-    table = _fast(block, newlines, columns)
+    tables: list[pa.Table] = []
+    counts = np.zeros(len(known), dtype=np.int64)
     rejects: list[tuple[int, str]] = []
-    filled = newlines
-    rows = None
-    if table is not None:
-        users = table["user"].combine_chunks()
-        rows = np.array([known.get(user, -1) for user in users.dictionary.to_pylist()], dtype=np.int32)
-        rows = rows[users.indices.to_numpy()] if (rows >= 0).all() else None
-    if rows is None:
-        table, rejects, filled = _line_by_line(block, known, columns)
-        rows = np.array([known[user] for user in table["user"].to_pylist()], dtype=np.int32)
-    counts = np.bincount(rows, minlength=len(known))
-    table = table.set_column(0, "user", pa.array(rows))
-    if "line" not in table.column_names:
-        table = table.append_column("line", pa.array(np.arange(len(table))))
-    return _Block(table.filter(pa.array(chosen[rows])), counts, rejects, filled, newlines)
+    filled = newlines = 0
+    try:
+        for part in _parts(block, known, columns):
+            counts += np.bincount(part.users, minlength=len(known))
+            filled += part.filled
+            rejects += [(newlines + line, reason) for line, reason in part.rejects]
+            wanted = chosen[part.users]
+            if wanted.any():
+                table = part.table.set_column(0, "user", pa.array(part.users))
+                number = pc.add(part.lines, newlines)
+                tables.append(table.append_column("line", number).filter(pa.array(wanted)))
+            newlines += part.newlines
+    except _LineError as error:
+        raise _LineError(newlines + error.line, str(error)) from None
+    plays = pa.concat_tables(tables) if tables else _SCHEMA.empty_table()
+    return _Block(plays, counts, rejects, filled, newlines)
 
 
-def _fast(block: bytes, newlines: int, columns: list[str]) -> pa.Table | None:
+class _Part(NamedTuple):
+    """Some lines of a block: the valid ones as a table, their numbers from 0, and rows of the profile."""
+
+    table: pa.Table
+    lines: pa.Array
+    users: np.ndarray
+    rejects: list[tuple[int, str]]
+    filled: int
+    newlines: int
+
+
+def _parts(block: bytes, known: Mapping[str, int], columns: list[str]) -> Iterator[_Part]:
+    """Read a block, in halves of halves where something in it is odd, so that few lines are read one by one."""
+    part = _fast(block, known, columns)
+    if part is None:
+        cut = block.rfind(b"\n", 0, len(block) // 2) + 1
+        if len(block) > _SMALL and cut:
+            yield from _parts(block[:cut], known, columns)
+            yield from _parts(block[cut:], known, columns)
+            return
+        part = _line_by_line(block, known, columns)
+    yield part
+
+
+def _fast(block: bytes, known: Mapping[str, int], columns: list[str]) -> _Part | None:
     """Read a block, if every line of it is as it should be."""
-    if any(mark in block for mark in (b"\r", b"\0", b"\t ", b"\n ")) or block[:1] == b" ":
+    if b"\r" in block or b"\0" in block:  # pyarrow would end a line at the one, and keep the other
         return None
     types = dict.fromkeys(columns, pa.string())
     types |= {"user": pa.dictionary(pa.int32(), pa.string()), "time": pa.timestamp("s", "UTC")}
@@ -454,25 +495,31 @@ def _fast(block: bytes, newlines: int, columns: list[str]) -> pa.Table | None:
         table = pcsv.read_csv(
             pa.BufferReader(block),
             pcsv.ReadOptions(column_names=_COLUMNS, block_size=len(block) + 1, use_threads=False),
-            pcsv.ParseOptions(delimiter="\t", quote_char=False, double_quote=False, escape_char=False),
+            pcsv.ParseOptions(
+                delimiter="\t", quote_char=False, double_quote=False, escape_char=False, ignore_empty_lines=False
+            ),
             pcsv.ConvertOptions(
                 column_types=types, include_columns=columns, null_values=[""], strings_can_be_null=True
             ),
         )
     except pa.ArrowInvalid:
         return None
-    if len(table) != newlines or any(table[name].null_count for name in _NAMED):
+    if any(table[name].null_count for name in _NAMED):
+        return None
+    if any(pc.any(pc.utf8_is_space(table[name])).as_py() for name in ("artist", "track")):
         return None
     times = table["time"].cast(pa.int64())
-    if pc.min(times).as_py() < _moment(EARLIEST):
+    users = table["user"].combine_chunks()
+    rows = np.array([known.get(user, -1) for user in users.dictionary.to_pylist()], dtype=np.int32)
+    if pc.min(times).as_py() < _EARLIEST or (rows < 0).any():
         return None
-    return table.set_column(1, "time", times)
+    count = len(table)
+    lines = pa.array(np.arange(count))
+    return _Part(table.set_column(1, "time", times), lines, rows[users.indices.to_numpy()], [], count, count)
 
 
-def _line_by_line(
-    block: bytes, known: Mapping[str, int], columns: list[str]
-) -> tuple[pa.Table, list[tuple[int, str]], int]:
-    """Read a block in which something is odd: its valid lines, the rejects, and how many lines hold something."""
+def _line_by_line(block: bytes, known: Mapping[str, int], columns: list[str]) -> _Part:
+    """Read a block in which something is odd."""
     if b"\0" in block:
         raise _LineError(block.count(b"\n", 0, block.index(b"\0")), "a NUL byte; expected a text in UTF-8")
     try:
@@ -481,10 +528,9 @@ def _line_by_line(
         raise _LineError(block.count(b"\n", 0, error.start), "not a text in UTF-8") from None
     rows: list[list[str]] = []
     numbers: list[int] = []
-    times: list[int] = []
     rejects: list[tuple[int, str]] = []
     for number, line in enumerate(text.split("\n")):
-        if not line.strip(" \r\t"):
+        if not line.strip():
             continue
         fields = line.split("\t")
         reason = _reason(fields, known)
@@ -493,12 +539,13 @@ def _line_by_line(
         else:
             numbers.append(number)
             rows.append(fields)
-            times.append(_moment(fields[1]))
-    values: dict[str, pa.Array] = {
-        name: pa.array([row[_COLUMNS.index(name)] or None for row in rows], pa.string()) for name in columns
-    }
-    values |= {"time": pa.array(times, pa.int64()), "line": pa.array(numbers, pa.int64())}
-    return pa.table(values), rejects, len(rows) + len(rejects)
+    table = pa.table(
+        {name: pa.array([row[_COLUMNS.index(name)] or None for row in rows], pa.string()) for name in columns}
+    )
+    table = table.set_column(1, "time", pa.array([_moment(row[1]) for row in rows], pa.int64()))
+    users = np.array([known[row[0]] for row in rows], dtype=np.int32)
+    lines = pa.array(numbers, pa.int64())
+    return _Part(table, lines, users, rejects, len(rows) + len(rejects), block.count(b"\n"))
 
 
 def _moment(text: str) -> int:
@@ -509,18 +556,21 @@ def _moment(text: str) -> int:
     return -1
 
 
+_EARLIEST = _moment(EARLIEST)
+
+
 def _reason(fields: list[str], known: Mapping[str, int]) -> str:
     """Return why a line is a reject; empty if it is none."""
     if len(fields) != len(_COLUMNS):
         return f"{_fields(len(fields))}; expected {len(_COLUMNS)}, separated by tabs"
     user, time, _, artist, _, track = fields
     for what, text in (("user", user), ("time", time), ("artist name", artist), ("track name", track)):
-        if not text.strip(" "):
+        if not text.strip():
             return f"no {what}; expected one"
     moment = _moment(time)
     if moment == -1:
         return f"time {_excerpt(time)} is not of the form {_FORM}"
-    if moment < _moment(EARLIEST):
+    if moment < _EARLIEST:
         return f"time {_excerpt(time)} is before Last.fm began; expected {EARLIEST[:10]} or later"
     return "" if user in known else f"user {_excerpt(user)} is not in {PROFILE}"
 
@@ -540,22 +590,25 @@ def _balance(found: _Found) -> None:
 # --- Items and remarks
 
 
-def _items(artists: pd.Series, tracks: pd.Series, file: Path) -> tuple[pd.DataFrame, np.ndarray]:
+def _items(artists: pa.ChunkedArray, tracks: pa.ChunkedArray, file: Path) -> tuple[pa.Table, np.ndarray]:
     """Return the items sorted by id, and the id of each row."""
     # A tab is in neither name, so no two pairs of names share a text.
-    codes, pairs = pd.factorize(artists + "\t" + tracks)
-    names = [pair.split("\t") for pair in pairs]
-    ids = np.array([item_id(*pair) for pair in names], dtype=np.int64)
-    items = pd.DataFrame({"item_id": ids, "title": [t for _, t in names], "artist": [a for a, _ in names]})
-    items = items.astype({"title": "str", "artist": "str"}).sort_values("item_id", ignore_index=True)
-    same = items["item_id"].duplicated(keep=False)
-    if same.any():
-        one, other = items[same].head(2).to_dict("records")
+    pairs = pc.binary_join_element_wise(artists, tracks, "\t").combine_chunks().dictionary_encode()
+    codes = pairs.indices.to_numpy()
+    ids = np.array([_hash(pair.replace("\t", "\x1f")) for pair in pairs.dictionary.to_pylist()], dtype=np.int64)
+    first = np.empty(len(ids), dtype=np.int64)
+    first[codes[::-1]] = np.arange(len(codes))[::-1]
+    order = np.argsort(ids)
+    rows = pa.array(first[order])
+    items = pa.table([pa.array(ids[order]), tracks.take(rows), artists.take(rows)], schema=_ITEMS)
+    same = np.flatnonzero(np.diff(ids[order]) == 0)
+    if len(same):
+        one, other = items.slice(same[0], 2).to_pylist()
         raise DataError(
             f"{file}: {one['artist']!r}, {one['title']!r} and {other['artist']!r}, {other['title']!r} have the same "
             f"id {one['item_id']}; expected one item an id; change the name of one of the two"
         )
-    return items, ids[codes] if len(codes) else np.zeros(0, dtype=np.int64)
+    return items, ids[codes]
 
 
 def _outside(plays: pd.DataFrame) -> list[tuple[int, str]]:
@@ -569,8 +622,11 @@ def _outside(plays: pd.DataFrame) -> list[tuple[int, str]]:
 
 
 def _repeats(plays: pd.DataFrame) -> list[tuple[int, str]]:
+    # First the few plays that share a user's second; a user's row fits above the 38 bits that seconds need.
+    moment = plays["user"].to_numpy(dtype=np.int64) << 38 | plays["time"].to_numpy()
+    rows = plays[pd.Series(moment, index=plays.index).duplicated(keep=False)]
     same = ["user", "time", "item"]
-    rows = plays[plays.duplicated(same, keep=False)]
+    rows = rows[rows.duplicated(same, keep=False)]
     first = rows.groupby(same)["line"].transform("min")
     pairs = [pair for pair in zip(rows["line"].tolist(), first.tolist(), strict=True) if pair[0] != pair[1]]
     if len(pairs) >= _MOST_REMARKS:
@@ -585,28 +641,37 @@ def _repeats(plays: pd.DataFrame) -> list[tuple[int, str]]:
 def _load(stored: Path, key: Mapping[str, object], file: Path) -> _Found | None:
     """Return what a cache holds; None if it is absent, damaged or of another state of the files."""
     try:
-        table = pq.read_table(stored, page_checksum_verification=True)
-        note = json.loads((table.schema.metadata or {})[b"fairnb"])
-        table = table.replace_schema_metadata(None)
-        if note["key"] != dict(key) or not table.schema.equals(_SCHEMA) or len(table) != note["rows"]:
+        plays, note = _read_table(stored, _PLAYS)
+        items, _ = _read_table(stored.with_suffix(".items.parquet"), _ITEMS)
+        if note["key"] != dict(key) or (len(plays), len(items)) != (note["plays"], note["items"]):
             return None
-        table.validate(full=True)
+        rejects, remarks = ([(line, reason) for line, reason in note[name]] for name in ("rejects", "remarks"))
         counts = np.array(note["counts"], dtype=np.int64)
-        rejects, left_out = ([(line, reason) for line, reason in note[name]] for name in ("rejects", "left_out"))
-        return _Found(file, table, counts, note["lines"], rejects, left_out)
+        return _Found(file, plays, items, counts, note["lines"], rejects, remarks)
     except (OSError, ValueError, KeyError, TypeError, pa.ArrowException):
         return None
 
 
+def _read_table(file: Path, schema: pa.Schema) -> tuple[pa.Table, dict[str, Any]]:
+    table = pq.read_table(file, page_checksum_verification=True)
+    note = json.loads((table.schema.metadata or {}).get(b"fairnb", b"{}"))
+    table = table.replace_schema_metadata(None)
+    if not table.schema.equals(schema):
+        raise ValueError("another schema")
+    table.validate(full=True)
+    return table, note
+
+
 def _store(stored: Path, key: Mapping[str, object], found: _Found) -> None:
     note = {
-        **{"key": dict(key), "rows": len(found.plays), "counts": found.counts.tolist(), "lines": found.lines},
-        **{"rejects": found.rejects, "left_out": found.left_out},
+        **{"key": dict(key), "plays": len(found.plays), "items": len(found.items), "lines": found.lines},
+        **{"counts": found.counts.tolist(), "rejects": found.rejects, "remarks": found.remarks},
     }
-    sink = pa.BufferOutputStream()
-    table = found.plays.replace_schema_metadata({b"fairnb": json.dumps(note).encode()})
-    pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
+    plays = found.plays.replace_schema_metadata({b"fairnb": json.dumps(note).encode()})
     try:
-        paths.write_bytes(stored, sink.getvalue().to_pybytes())
+        for file, table in ((stored.with_suffix(".items.parquet"), found.items), (stored, plays)):
+            sink = pa.BufferOutputStream()
+            pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
+            paths.write_bytes(file, sink.getvalue().to_pybytes())
     except FairnbError as error:
         raise DataError(f"{stored.parent}: cannot hold the cache ({error}); name another folder") from None

@@ -273,9 +273,10 @@ def history(selection: Selection, user: object, experiment: Experiment) -> Exhib
         axes.set_xlabel("time of the interaction")
         axes.set_ylabel("number of the interaction")
         axes.legend(loc="upper left")
-        locator = AutoDateLocator(minticks=3, maxticks=8)
+        locator = AutoDateLocator(minticks=3, maxticks=8)  # type: ignore[no-untyped-call]
         axes.xaxis.set_major_locator(locator)
-        axes.xaxis.set_major_formatter(ConciseDateFormatter(locator, show_offset=False))
+        formatter = ConciseDateFormatter(locator, show_offset=False)  # type: ignore[no-untyped-call]
+        axes.xaxis.set_major_formatter(formatter)
     caption = (
         f"{source(selection.dataset)} User {user}: the first {100 * experiment.train_share:.0f} % in time order are "
         f"train, the rest is held out. Profiles are made of train only; the circled items stand in the prompts as "
