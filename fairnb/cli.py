@@ -118,7 +118,7 @@ def doctor() -> None:
 
 @data_app.command("list")
 def data_list() -> None:
-    """List data sets: size, terms, and whether their files are here."""
+    """List data sets: size, terms, whether they are here."""
     from fairnb.datasets.cards import CARDS, folder_of  # noqa: PLC0415
 
     for card in CARDS.values():
@@ -143,7 +143,7 @@ def data_get(
         bool, typer.Option("--unchecked", help="Take what has no published checksum, or another one.")
     ] = False,
 ) -> None:
-    """Show size and terms, download or take over, and check."""
+    """Show size and terms, download or take over, check."""
     from fairnb.datasets import fetch  # noqa: PLC0415
 
     source = _source(name)
@@ -164,7 +164,7 @@ def data_check(
     folder: Annotated[Path | None, typer.Argument(help="Folder; the one `get` writes to if not given.")] = None,
     most: Annotated[int, typer.Option("--most", min=0, help="Remarks to show.")] = 20,
 ) -> None:
-    """Compare files with their published checksums, read them, and count."""
+    """Compare files with published checksums; read, count."""
     from fairnb.datasets import fetch  # noqa: PLC0415
     from fairnb.datasets.cards import CARDS, folder_of  # noqa: PLC0415
 
@@ -189,7 +189,7 @@ def data_make_sample(
     to: Annotated[Path, typer.Argument(help="Folder to write to.")],
     seed: Annotated[int | None, typer.Option(min=0, help="Another seed makes other users.")] = None,
 ) -> None:
-    """Make the bundled synthetic sample again, or another one."""
+    """Make the bundled synthetic sample, or another one."""
     from fairnb.datasets import sample  # noqa: PLC0415
     from fairnb.seeds import ROOT_SEED  # noqa: PLC0415
 

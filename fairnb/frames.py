@@ -35,7 +35,7 @@ def folder(experiment: Experiment) -> Path:
     return Path(named).parent / "frames" if named else paths.runs() / experiment.slug / "frames"
 
 
-def write(experiment: Experiment, **frames: pd.DataFrame) -> Path:
+def write(experiment: Experiment, **frames: pd.DataFrame) -> None:
     """Write frames for the steps that follow.
 
     Parameters
@@ -43,11 +43,6 @@ def write(experiment: Experiment, **frames: pd.DataFrame) -> Path:
     experiment : Experiment
     **frames : DataFrame
         By the names of `SCHEMAS`.
-
-    Returns
-    -------
-    Path
-        Their folder.
 
     Raises
     ------
@@ -60,7 +55,6 @@ def write(experiment: Experiment, **frames: pd.DataFrame) -> Path:
     for name, frame in frames.items():
         _check(name, frame, name)
         paths.write_bytes(target / f"{name}.parquet", frame.to_parquet(index=False))
-    return target
 
 
 def read(experiment: Experiment, name: str) -> pd.DataFrame:

@@ -69,7 +69,8 @@ def resolve(plan: Plan, given: Mapping[str, object]) -> tuple[Experiment, dict[s
     Raises
     ------
     ParameterError
-        For a name that no notebook of the plan declares, or a value that does not fit.
+        For a name that no notebook of the plan declares, a value that does not fit, or a parameter that
+        nobody set and whose defaults differ between the notebooks.
     """
     cells = {name: read_cell(paths.notebooks() / f"{name}.ipynb") for name in plan.notebooks}
     known = {name: parameter for cell in cells.values() for name, parameter in cell.items()}

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 def project(tmp_path, monkeypatch):
     """A copy of what the doctor looks at, with the real data and notebooks, outside of git."""
     root = tmp_path / "a project"
-    for name in ("data/released", "data/published", "notebooks"):
+    for name in ("data/released", "data/published", "data/sample", "notebooks"):
         shutil.copytree(ROOT / name, root / name)
     shutil.copy(ROOT / "data" / "SHA256SUMS", root / "data" / "SHA256SUMS")
     (root / "figures").mkdir()

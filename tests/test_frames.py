@@ -22,7 +22,8 @@ def prompts(**changes):
 
 
 def test_what_is_written_is_read(experiment, tmp_path):
-    assert frames.write(experiment, prompts=prompts()) == tmp_path / "frames"
+    frames.write(experiment, prompts=prompts())
+    assert (tmp_path / "frames" / "prompts.parquet").is_file()
     pd.testing.assert_frame_equal(frames.read(experiment, "prompts"), prompts())
 
 

@@ -188,12 +188,14 @@ def test_nasty_plays(shared_folder: Path, tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.shared
-def test_artists_with_quotes(shared_folder: Path, tmp_path: Path) -> None:
-    lines = (shared_folder / "data/nasty/hetrec_artists_quotes.dat").read_text("utf-8").splitlines()[1:]
+@pytest.mark.parametrize("name", ["quotes", "missing_url"])
+def test_odd_names_of_artists(shared_folder: Path, tmp_path: Path, name: str) -> None:
+    lines = (shared_folder / f"data/nasty/hetrec_artists_{name}.dat").read_text("utf-8").splitlines()[1:]
     artists = [line.split("\t")[1] for line in lines]
     data = lastfm.read(write(tmp_path, [play(artist=artist, ids=("", "")) for artist in artists]))
     assert [row[2] for row in rows_of(data)] == artists
-    assert any(artist.startswith('"') for artist in artists)
+    assert any(artist.startswith('"') for artist in artists) == (name == "quotes")
+    assert data.remarks.empty
 
 
 @pytest.mark.shared

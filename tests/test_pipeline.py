@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -14,6 +15,8 @@ import zmq
 from fake_project import (
     NAMES,
     PARAMETERS,
+    SAMPLE,
+    SAMPLE_PARAMETERS,
     alive,
     benefits,
     edit,
@@ -182,7 +185,7 @@ def test_a_volatile_output_is_not_kept(good):
 def test_a_second_run_makes_every_byte_again(good):
     root = good["root"]
     assert snapshot(root / "figures", root / "notebooks") == good["published"]
-    assert len(good["published"]) == 4 + 3 * 4
+    assert len(good["published"]) == 5 + 3 * 4  # the notebook of the other experiment stays as it is
     folder = good["second"].folder
     assert folder.parent == root / "runs"
     assert folder.name.startswith("again-")
@@ -717,11 +720,63 @@ def test_the_files_of_another_folder_are_inputs_too(fresh):
     folder = fresh / "data" / "mine"
     folder.mkdir()
     (folder / "lastfm1k_top3.csv").write_text(benefits("Female"))
-    inputs = pipeline._inputs(Experiment(released_folder="data/mine"))
+    inputs = pipeline._inputs(load_plan("released"), Experiment(released_folder="data/mine"))
     assert inputs == {
         f"data/{name}/lastfm1k_top3.csv": sha(fresh / "data" / name / "lastfm1k_top3.csv")
         for name in ("mine", "released")
     }
+
+
+def test_raw_data_and_a_template_are_inputs_of_the_notebooks_that_read_them(fresh, monkeypatch):
+    folder = fresh / "data" / "sample" / "lastfm-1k"
+    folder.mkdir(parents=True)
+    (folder / "plays.tsv").write_text("a play\n")
+    (fresh / "mine.toml").write_text("a template")
+    experiment = Experiment(name="sample", dataset="sample-songs", template="mine.toml")
+    assert pipeline._inputs(load_plan("sample"), experiment) == {}  # its notebook declares none of them here
+    put(fresh, SAMPLE, parameters='data_folder: str = ""  # folder\ntemplate: str = "fairnb-1"  # wording\n')
+    found = pipeline._inputs(load_plan("sample"), experiment)
+    assert found == {
+        "data/sample/lastfm-1k/plays.tsv": sha(folder / "plays.tsv"),
+        "mine.toml": sha(fresh / "mine.toml"),
+    }
+    monkeypatch.setattr(pipeline, "_LARGE", 3)
+    large = pipeline._inputs(load_plan("sample"), experiment)["data/sample/lastfm-1k/plays.tsv"]
+    assert re.fullmatch(r"7 bytes, \d+", large)
+    assert pipeline._inputs(load_plan("released"), Experiment()) == {
+        "data/released/lastfm1k_top3.csv": sha(fresh / "data" / "released" / "lastfm1k_top3.csv")
+    }
+
+
+def test_a_template_is_found_from_where_the_user_is_and_kept_relative_to_the_root(fresh, tmp_path, monkeypatch):
+    put(fresh, SAMPLE, parameters=f'{SAMPLE_PARAMETERS}template: str = "fairnb-1"  # wording\n')
+    (fresh / "words").mkdir()
+    (fresh / "words" / "mine.toml").write_text("")
+    monkeypatch.chdir(fresh / "words")
+    experiment, injected = pipeline.resolve(load_plan("sample"), {"template": "mine.toml"})
+    assert experiment.template == "words/mine.toml"
+    assert injected[SAMPLE] == {"template": "words/mine.toml"}
+    experiment, _ = pipeline.resolve(load_plan("sample"), {"template": "released-lastfm"})
+    assert experiment.template == "released-lastfm"
+    with pytest.raises(ParameterError, match=r"template = 'none.toml': no such file; expected a template in TOML"):
+        pipeline.resolve(load_plan("sample"), {"template": "none.toml"})
+
+
+def test_notebooks_that_do_not_agree_on_a_default_are_told_to_be_set(fresh):
+    plan = Plan(name="mine", title="Mine", notebooks={NSD: [], SAMPLE: []})
+    with pytest.raises(ParameterError, match="dataset: notebooks of experiment mine have different defaults"):
+        pipeline.resolve(plan, {})
+    experiment, injected = pipeline.resolve(plan, {"dataset": "ml1m"})
+    assert experiment.dataset == "ml1m"
+    assert injected[NSD] == injected[SAMPLE] == {"dataset": "ml1m"}
+
+
+def test_settings_that_nobody_set_are_those_that_the_notebook_runs_with(fresh):
+    put(fresh, SAMPLE, parameters=SAMPLE_PARAMETERS.replace("k: int = 3", "k: int = 7"))
+    experiment, injected = pipeline.resolve(load_plan("sample"), {"k": "7"})
+    assert experiment.k == 7
+    assert injected[SAMPLE] == {}
+    assert pipeline.resolve(load_plan("sample"), {})[0].k == 7
 
 
 # --- Locks ---

@@ -367,5 +367,5 @@ def test_what_cannot_be_written_is_an_error_and_not_a_nan(data, two_users):
 
 
 def test_tokens_are_estimated_from_characters():
-    texts = pd.Series(["", "abcd", "abcde", "椎名林檎", "Björk"])
-    assert prompts.estimate_tokens(texts).tolist() == [0, 1, 2, 4, 2]
+    texts = pd.Series(["", "abc", "abcd", "a" * 10, "椎名林檎", "Björk"])
+    assert prompts.estimate_tokens(texts).tolist() == [0, 1, 2, 3, 4, 3]

@@ -14,6 +14,7 @@ from statistics import mean, median
 import pytest
 
 from fairnb.datasets import sample
+from fairnb.datasets.loading import open_raw
 from fairnb.datasets.sample import MOVIES_DAT, PLAYS_TSV_GZ, PROFILE_TSV, RATINGS_DAT, TRAPS, USERS_DAT
 from fairnb.errors import DataError
 from fairnb.titles import match_key, names, split_year
@@ -676,3 +677,28 @@ def test_broken_lines_stand_inside_a_user_and_would_be_good_ones_otherwise(built
     unknown = single([r for r in table if len(r) == 4 and r[0] not in known])
     assert unknown[1] in films
     assert unknown[2] in set("12345")
+
+
+@pytest.mark.parametrize("name", ["sample-films", "sample-songs"])
+def test_readers_give_each_trap_its_fate(name):
+    raw = open_raw(name)
+    rejected = raw.remarks[~raw.remarks["kept"]].groupby("file").size().to_dict()
+    folder = raw.folder.name
+    told = {}
+    for trap in TRAPS:
+        if trap.file.startswith(f"{folder}/") and trap.fate == "reject":
+            file = trap.file.rsplit("/", 1)[1]
+            told[file] = told.get(file, 0) + trap.lines
+    assert rejected == told
+    for facts in raw.facts:
+        assert facts.rejected == told.get(facts.file, 0)
+    missing = sum(trap.lines for trap in TRAPS if trap.file.startswith(f"{folder}/") and trap.fate == "missing")
+    assert (raw.users[["gender", "age"]].isna().any(axis=None)) == (missing > 0)
+
+
+def test_made_up_names_and_the_odd_date_are_read_as_they_stand():
+    data = open_raw("sample-songs").read()
+    assert {"NULL", "nan", '"Odd Sample'} <= set(data.items["artist"])
+    assert {"None", "NA", "n/a"} <= set(data.items["title"])
+    assert {"NA", "Namibia"} <= set(data.users["country"].dropna())
+    assert data.remarks["reason"].str.contains("2013-").sum() == 1

@@ -419,7 +419,7 @@ def grid_size(grid: pd.DataFrame, data: Dataset, experiment: Experiment) -> Exhi
     )
     caption = (
         f"{source(data)} Template {grid['template'].iloc[0]}, K = {experiment.k}. A text that serves several "
-        f"conditions is asked once. Tokens are estimated (a quarter of the ASCII characters, one for any other), "
+        f"conditions is asked once. Tokens are estimated (three for ten ASCII characters, one for any other), "
         f"without the reply and the system message."
     )
     return Exhibit("grid_size", "Conditions and prompts", caption, frame, shown)
