@@ -169,6 +169,10 @@ def data_check(
     from fairnb.datasets.cards import CARDS, folder_of  # noqa: PLC0415
 
     faulty = 0
+    if name not in {*CARDS, *fetch.SOURCES}:
+        raise ParameterError(f"{name!r}: no such data set; expected one of {', '.join([*CARDS, 'fairevalllm'])}")
+    if name == "own" and folder is None:
+        raise ParameterError("own: expected the folder of your files, as in `fairnb data check own FOLDER`")
     if name not in CARDS or CARDS[name].source:
         source = _source(name)
         results = fetch.check(source, folder or paths.external() / source)

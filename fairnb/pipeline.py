@@ -253,7 +253,9 @@ def _require_inputs(plan: Plan, experiment: Experiment) -> None:
         from fairnb import profiles, prompts  # noqa: PLC0415
 
         raw = profiles.open_data(experiment)
-        prompts.load_template(experiment.template, raw.card.kind)
+        template = prompts.load_template(experiment.template, raw.card.kind)
+        if "n_users" in declared:
+            prompts.check_for(experiment, profiles.select_for(experiment, raw), template)
 
 
 def _execute_all(

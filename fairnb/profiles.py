@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -40,7 +41,7 @@ class Selection:
     cutoffs : tuple of int
         Upper ages of all age groups but the last; empty where no age is known.
     filled : dict of str to int
-        Users whose gender or age was filled in.
+        Of the users drawn, how many had an attribute filled in.
     """
 
     dataset: Dataset
@@ -62,7 +63,7 @@ class Selection:
 
 def open_data(experiment: Experiment) -> Raw:
     """Open the data set that an experiment names, in the folder that it names."""
-    folder = paths.root() / experiment.data_folder if experiment.data_folder else None
+    folder = paths.root() / Path(experiment.data_folder).expanduser() if experiment.data_folder else None
     # The bundled sample is read in a moment; a cache of it would only be one more thing that can be stale.
     cache = paths.runs() / "cache" if experiment.dataset == "lastfm1k" else None
     return open_raw(experiment.dataset, folder, cache=cache)
@@ -81,7 +82,7 @@ def select_for(experiment: Experiment, raw: Raw) -> Selection:
         share=experiment.train_share,
         length=experiment.profile_length,
         context=experiment.context_length,
-        cutoffs=read_cutoffs(experiment.age_split),
+        cutoffs=experiment.cutoff_ages,
         seed=experiment.seed,
     )
 
@@ -89,11 +90,13 @@ def select_for(experiment: Experiment, raw: Raw) -> Selection:
 def select_companions(experiment: Experiment, selection: Selection) -> list[Selection]:
     """Return a selection together with one of the other bundled sample, drawn by the same settings.
 
-    Table 3 of the paper has a row per data set; of the data sets that are not bundled, only the one that the
-    reader named is there.
+    Table 3 of the paper has a row per data set. With other settings than the default, which may not fit the other
+    sample, and with data that are not bundled, there is the one data set that the reader named.
     """
     bundled = ("sample-songs", "sample-films")
-    others = [name for name in bundled if experiment.dataset in bundled and name != experiment.dataset]
+    plain = Experiment(name="sample", dataset=experiment.dataset, example_user=experiment.example_user)
+    fits = experiment.dataset in bundled and experiment == plain
+    others = [name for name in bundled if fits and name != experiment.dataset]
     named = [experiment.model_copy(update={"dataset": name, "data_folder": ""}) for name in others]
     return [selection, *(select_for(other, open_data(other)) for other in named)]
 
@@ -188,7 +191,7 @@ def age_groups(ages: pd.Series, cutoffs: Sequence[int]) -> pd.Series:
     Parameters
     ----------
     ages : Series of float
-        NaN where missing.
+        In years; part of a year does not count. NaN where missing.
     cutoffs : sequence of int
         Rising upper ages (inclusive) of all groups but the last. One makes Young and Old.
 
@@ -205,7 +208,7 @@ def age_groups(ages: pd.Series, cutoffs: Sequence[int]) -> pd.Series:
     if list(cutoffs) != sorted(set(cutoffs)):
         raise ParameterError(f"age_split = {', '.join(map(str, cutoffs))}: expected rising ages such as 24, 34")
     labels = age_labels(cutoffs)
-    place = np.searchsorted(np.asarray(cutoffs, dtype="float64"), ages.to_numpy(dtype="float64"), side="left")
+    place = np.searchsorted(np.asarray(cutoffs, dtype="float64"), np.floor(ages.to_numpy(dtype="float64")), side="left")
     return pd.Series(np.array(labels, dtype=object)[place], index=ages.index).where(ages.notna()).astype("str")
 
 
@@ -217,24 +220,6 @@ def age_labels(cutoffs: Sequence[int]) -> list[str]:
         return ["all ages"]
     middle = [f"{low + 1} to {high}" for low, high in pairwise(cutoffs)]
     return [f"up to {cutoffs[0]}", *middle, f"over {cutoffs[-1]}"]
-
-
-def read_cutoffs(text: str) -> tuple[int, ...] | None:
-    """Read the setting ``age_split``: None for ``mean``, else whole ages separated by commas.
-
-    Raises
-    ------
-    ParameterError
-        If it is neither.
-    """
-    if text.strip() == "mean":
-        return None
-    try:
-        cutoffs = tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise ParameterError(f"age_split = {text!r}: expected mean, or ages such as 24 or 24,34") from None
-    age_groups(pd.Series([], dtype="float64"), cutoffs)
-    return cutoffs
 
 
 def select(
@@ -290,22 +275,11 @@ def select(
     ParameterError
         If fewer users are eligible than asked for, a column is unknown, or a number is out of range.
     """
-    for name, value, least in (("n_users", n, 0), ("min_interactions", minimum, 2), ("profile_length", length, 1)):
-        if value < least:
-            raise ParameterError(f"{name} = {value}: expected {least} or more")
-    if context < 1 or maximum < minimum:
-        raise ParameterError(
-            f"context_length = {context}, max_interactions = {maximum}: expected 1 or more, "
-            f"and at least min_interactions = {minimum}"
-        )
+    _check_numbers(n, minimum, maximum, length, context)
     if missing not in MISSING:
         raise ParameterError(f"missing = {missing!r}: expected one of {', '.join(MISSING)}")
-    for column in [name for name in (*attributes, *stratify) if name not in raw.users.columns]:
-        raise ParameterError(
-            f"{column}: users of {raw.card.title} have no such attribute; they have "
-            f"{', '.join(raw.users.columns.drop('user_id'))}"
-        )
-    everyone, filled = _filled(raw.users, attributes) if missing == "fill" else (raw.users, {})
+    _check_columns(raw, attributes, stratify)
+    everyone = _filled(raw.users, attributes) if missing == "fill" else raw.users
     known = everyone[list(attributes)].notna().all(axis=1) | (missing != "exclude")
     plays = everyone["user_id"].map(raw.activity)
     steps = [
@@ -322,44 +296,81 @@ def select(
         left &= keeps
         funnel.append((step, int(left.sum())))
     eligible = everyone[left]
-    chosen, looked_at, most = _draw(raw, eligible, n, stratify, seed, _Needs(share, max(length, context + EXAMPLES)))
+    needs = _Needs(share, max(length, context + EXAMPLES))
+    chosen, looked_at, most = _draw(raw, eligible, n, stratify, seed, needs)
     if len(chosen) < (n or 1):
         shares = f" in the shares of {', '.join(stratify)}" if stratify else ""
         raise ParameterError(
             f"n_users = {n}: only {len(chosen)} of the {len(everyone)} users of {raw.card.title} can be taken: "
             + "; ".join(f"{count} {step}" for step, count in funnel)
-            + f"; {len(chosen)} with enough different items{shares}; "
-            + (f"set n_users to at most {most}, or relax these" if most else "relax these")
+            + f"; {len(chosen)} with {needs.items} different train items (see profile_length, context_length and "
+            f"train_share){shares}; " + (f"set n_users to at most {most}, or relax these" if most else "relax these")
         )
     short = looked_at - len(chosen)
-    funnel.append(
-        (f"with {max(length, context + EXAMPLES)} different train items, of those looked at", len(eligible) - short)
-    )
+    funnel.append((f"with {needs.items} different train items, of those looked at", len(eligible) - short))
     funnel.append(("drawn", len(chosen)))
     dataset = raw.read(chosen)
     dataset = replace(dataset, interactions=split(dataset.interactions, share))
     users = everyone[everyone["user_id"].isin(set(chosen))].sort_values("user_id", ignore_index=True)
+    _check_ends(raw, dataset, cutoffs)
     if cutoffs is None:
         cut = age_cutoff(_part(dataset.interactions, "train"), users)
         cutoffs = () if cut is None else (cut,)
     users = users.assign(age_group=age_groups(users["age"], cutoffs))
     table = pd.DataFrame(funnel, columns=["step", "users"])
     table["left_out"] = (table["users"].shift(fill_value=len(everyone)) - table["users"]).astype("int64")
+    lacking = raw.users[raw.users["user_id"].isin(set(chosen))][list(attributes)].isna().sum()
+    filled = {name: int(count) for name, count in lacking.items() if count and missing == "fill"}
     return Selection(replace(dataset, users=users), users, table, tuple(cutoffs), filled)
 
 
-def _filled(users: pd.DataFrame, attributes: Sequence[str]) -> tuple[pd.DataFrame, dict[str, int]]:
-    filled: dict[str, int] = {}
+def _check_numbers(n: int, minimum: int, maximum: int, length: int, context: int) -> None:
+    least = (
+        *(("n_users", n, 0), ("min_interactions", minimum, 2), ("max_interactions", maximum, minimum)),
+        *(("profile_length", length, 1), ("context_length", context, 1)),
+    )
+    for name, value, bound in least:
+        if value < bound:
+            raise ParameterError(f"{name} = {value}: expected {bound} or more")
+
+
+def _check_columns(raw: Raw, attributes: Sequence[str], stratify: Sequence[str]) -> None:
+    usable = raw.users.columns.drop("user_id")
+    for setting, columns in (("attributes", attributes), ("stratify", stratify)):
+        if isinstance(columns, str):
+            raise ParameterError(f"{setting} = {columns!r}: one text; expected a list such as [{columns!r}]")
+        for column in columns:
+            if column not in usable:
+                raise ParameterError(
+                    f"{setting} = {column}: users of {raw.card.title} have no such attribute; they have "
+                    f"{', '.join(usable)}"
+                )
+            if setting == "attributes" and raw.users[column].isna().all():
+                raise ParameterError(
+                    f"attributes = {column}: it is missing for all users of {raw.card.title}; name another"
+                )
+
+
+def _check_ends(raw: Raw, dataset: Dataset, cutoffs: Sequence[int] | None) -> None:
+    """Stop at several cut-offs within ranges of ages, for which no group could be named truly."""
+    ends = [code - 1 for code in sorted(dataset.age_codes)[1:]]
+    if cutoffs is not None and len(cutoffs) > 1 and ends and not set(cutoffs) <= set(ends):
+        raise ParameterError(
+            f"age_split = {','.join(map(str, cutoffs))}: ages of {raw.card.title} are codes for ranges; "
+            f"expected the ends of ranges: {', '.join(map(str, ends))}"
+        )
+
+
+def _filled(users: pd.DataFrame, attributes: Sequence[str]) -> pd.DataFrame:
     users = users.copy()
     for column in attributes:
         lacking = users[column].isna()
         if not lacking.any() or lacking.all():
             continue
-        filled[column] = int(lacking.sum())
         numeric = pd.api.types.is_numeric_dtype(users[column])
         # mode() is sorted, so that a draw between two equally frequent values falls the same way each time.
         users[column] = users[column].fillna(users[column].median() if numeric else users[column].mode()[0])
-    return users, filled
+    return users
 
 
 @dataclass(frozen=True)

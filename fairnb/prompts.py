@@ -51,9 +51,9 @@ _MUST = {
     "context_line": {"item"},
     "demographics": {"values"},
     "profile": {"profile"},
-    "zero_shot": {"context"},
-    "icl_1": {"context", "latest"},
-    "icl_2": {"context", "previous", "latest"},
+    "zero_shot": {"context", "question"},
+    "icl_1": {"context", "latest", "question_after"},
+    "icl_2": {"context", "previous", "latest", "question_after"},
 }
 _VALUE_FIELDS = {"value", "attribute", "cutoff", "phrase"}
 
@@ -142,9 +142,21 @@ class Template(BaseModel):
         return f"{self.name}/{self.kind}@{hashlib.sha256(text.encode('utf-8')).hexdigest()[:12]}"
 
     def word(self, attribute: str, value: str, ages: Mapping[str, tuple[int, str]]) -> str:
-        """Word a value of an attribute; ``ages`` gives the cut-off and the phrase of each age group."""
+        """Word a value of an attribute; ``ages`` gives the cut-off and the phrase of each age group.
+
+        Raises
+        ------
+        ParameterError
+            If the template words neither this value nor others of the attribute.
+        """
         words = self.values.get(attribute, self.values.get("other", {}))
-        text = words.get(value, words.get("other", "{value}"))
+        if value not in words and "other" not in words:
+            raise ParameterError(
+                f"template {self.name}: no wording for {attribute} = {value!r}; expected one in "
+                f"[values.{attribute}] or [values.other]; add it, or choose fairnb-1"
+            )
+        text = words.get(value, words.get("other", ""))
+        value = _BREAKS.sub(" ", value)
         fields = {"value": value, "attribute": attribute.replace("_", " "), "cutoff": "", "phrase": value}
         if attribute == "age" and value in ages:
             fields |= {"cutoff": str(ages[value][0]), "phrase": ages[value][1]}
@@ -184,6 +196,8 @@ def load_template(name_or_file: str, kind: str) -> Template:
         If there is no such template, it is for other items, or a line, key or field of it is not as it
         should be.
     """
+    if kind not in ("songs", "films", ""):
+        raise ParameterError(f"kind = {kind!r}: expected songs or films")
     if name_or_file in TEMPLATES:
         folder = resources.files("fairnb") / "templates"
         file = next(
@@ -202,7 +216,7 @@ def load_template(name_or_file: str, kind: str) -> Template:
                 f"template = {name_or_file!r}: no such template; expected {', '.join(TEMPLATES)}, or a TOML file"
             )
         try:
-            text = path.read_text("utf-8")
+            text = path.read_text("utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             raise ParameterError(f"{path}: cannot be read as text in UTF-8 ({type(error).__name__})") from None
     try:
@@ -279,6 +293,9 @@ def item_texts(dataset: Dataset, template: Template, item_ids: Sequence[int] | N
             columns[field] = items[field].tolist()
         else:
             raise DataError(f"items of {dataset.title}: no column {field}, which template {template.name} names")
+    absent = set() if item_ids is None else set(item_ids) - set(items["item_id"])
+    if absent:
+        raise DataError(f"item {min(absent)}: not among the items of {dataset.title}; expected every item of a profile")
     texts: dict[int, str] = {}
     for place, item_id in enumerate(items["item_id"].tolist()):
         values = {field: columns[field][place] for field in fields}
@@ -361,7 +378,7 @@ def build(
     rows: list[tuple[object, ...]] = []
     for user in users[["user_id", *columns.values()]].to_dict("records"):
         user_id = user["user_id"]
-        own = {name: user[column] for name, column in columns.items() if isinstance(user[column], str)}
+        own = {name: str(user[column]) for name, column in columns.items() if not pd.isna(user[column])}
         opening = [
             (*condition, _sentence(template, condition[3], ages)) for condition in _stated(own, values, attributes)
         ]
@@ -468,14 +485,23 @@ def estimate_tokens(texts: pd.Series) -> pd.Series:
     return ((3 * plain + 9) // 10 + (total - plain)).astype("int64")
 
 
+def check_for(experiment: Experiment, selection: Selection, template: Template) -> None:
+    """Check that a template can word what is stated of the users drawn; see `build` for the errors."""
+    ages = age_words(selection.cutoffs, selection.dataset.age_codes)
+    for attribute in experiment.stated:
+        for value in _values(selection.users, attribute, GROUP_COLUMN.get(attribute, attribute)):
+            template.word(attribute, value, ages)
+
+
 def _values(users: pd.DataFrame, attribute: str, column: str) -> list[str]:
     if column not in users.columns:
         raise ParameterError(f"attributes: users have no column {column}; they have {', '.join(users.columns)}")
     values = sorted(set(users[column].dropna().astype(str)))
     if len(values) < 2:
+        other = "set age_split to part them" if attribute == "age" else "leave it out or draw other users"
         raise ParameterError(
             f"attributes: {attribute} is {values[0] if values else 'missing'} for all users; expected two values or "
-            f"more, so that a prompt can state another; leave it out or draw other users"
+            f"more, so that a prompt can state another; {other}"
         )
     return values
 

@@ -226,6 +226,36 @@ class Experiment(BaseModel):
     def _whole_numbers_are_numbers(cls, value: object) -> object:
         return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
+    @field_validator("age_split")
+    @classmethod
+    def _ages_rise(cls, value: str) -> str:
+        if value == "mean":
+            return value
+        parts = [part.strip() for part in value.split(",")]
+        ages = [int(part) for part in parts if part.isascii() and part.isdigit() and len(part) < 4]
+        if len(ages) < len(parts) or ages != sorted(set(ages)):
+            raise ValueError("expected mean, or one or more rising whole ages such as 24 or 24,34")
+        return ",".join(map(str, ages))
+
+    @field_validator("attributes", "stratify")
+    @classmethod
+    def _names_differ(cls, value: str) -> str:
+        names = _listed(value)
+        if len(set(names)) < len(names):
+            raise ValueError("a name stands twice; expected once")
+        return value
+
+    @model_validator(mode="after")
+    def _attributes_are_named(self) -> Experiment:
+        if not self.stated:
+            raise ValueError("attributes is empty; expected one or more columns of the users, such as gender,age")
+        if self.min_interactions > self.max_interactions:
+            raise ValueError(
+                f"min_interactions = {self.min_interactions} must not be above "
+                f"max_interactions = {self.max_interactions}"
+            )
+        return self
+
     @model_validator(mode="after")
     def _cut_offs_rise(self) -> Experiment:
         for benefit in BENEFITS:
@@ -243,6 +273,13 @@ class Experiment(BaseModel):
     def cutoffs(self) -> dict[str, tuple[float, float]]:
         """Cut-offs of |δ| per benefit: (small, large)."""
         return {"hit": (self.small_hit, self.large_hit), "rank": (self.small_rank, self.large_rank)}
+
+    @property
+    def cutoff_ages(self) -> tuple[int, ...] | None:
+        """Upper ages of all age groups but the last; None where the mean age parts two groups."""
+        if self.age_split == "mean":
+            return None
+        return tuple(int(part) for part in self.age_split.split(","))
 
     @property
     def stated(self) -> tuple[str, ...]:

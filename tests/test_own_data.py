@@ -253,3 +253,15 @@ def test_any_title_comes_back_or_its_line_is_named(tmp_path_factory, titles, quo
     assert data.items["title"].tolist()[1:] == [text for text in texts if text]
     rejected = [line for file, line, _ in remarks(data) if file == "items.csv"]
     assert rejected == [line for line, text in enumerate(texts, start=3) if not text]
+
+
+@pytest.mark.parametrize("name", ["age_group", "none", "intersectional"])
+def test_names_that_conditions_go_by_are_not_free(tmp_path, name):
+    with pytest.raises(DataError, match=rf"users\.csv, line 1: column {name} has a name that fairnb uses itself"):
+        read(tmp_path, users=f"user_id,{name}\n1,a\n2,b\n")
+
+
+def test_documented_columns_may_be_written_in_capitals(tmp_path):
+    plain = read(tmp_path)
+    data = read(tmp_path, users=USERS.replace("user_id,gender,age", "User_ID,Gender,AGE"))
+    assert same(data, plain)

@@ -20,7 +20,6 @@ from fairnb.profiles import (
     age_groups,
     age_labels,
     passion,
-    read_cutoffs,
     recent,
     select,
     split,
@@ -285,14 +284,6 @@ def test_ages_fall_into_any_number_of_groups():
         age_groups(ages, (34, 24))
 
 
-def test_the_setting_age_split():
-    assert read_cutoffs("mean") is None
-    assert read_cutoffs(" 24, 34 ") == (24, 34)
-    for text in ("", "24,", "young", "24.5", "34,24", "24,24"):
-        with pytest.raises(ParameterError, match="age_split"):
-            read_cutoffs(text)
-
-
 # --- the draw -------------------------------------------------------------------------------------------------------
 
 
@@ -421,7 +412,7 @@ def test_users_with_too_few_different_items_are_replaced_within_their_stratum():
     assert len(select(raw_of(users, rows), 0, minimum=2, length=3).users) == 20
     assert len(select(raw_of(users, rows), 0, minimum=2, length=3, context=1).users) == 40
     with pytest.raises(
-        ParameterError, match=r"n_users = 21: only 20 of the 40 users .*; 20 with enough different items"
+        ParameterError, match=r"n_users = 21: only 20 of the 40 users .*; 20 with 10 different train items"
     ):
         select(raw_of(users, rows), 21, minimum=2)
 

@@ -132,7 +132,8 @@ def test_the_size_of_the_grid_counts_each_text_once(steps):
     once = steps.grid.drop_duplicates("prompt_id")
     assert table.loc["all", "tokens"] == prompts.estimate_tokens(once["text"]).sum()
     lengths = profiling.prompt_lengths(steps.grid, steps.data).data
-    assert lengths["prompts"].sum() == table.loc["all", "prompts"]
+    scenarios = steps.grid.groupby(["sampling", "icl"])["prompt_id"].nunique()
+    assert lengths.set_index(["sampling", "icl"])["prompts"].to_dict() == scenarios.to_dict()
 
 
 def test_what_is_marked_is_the_sentence_that_states_the_values(steps):
@@ -153,6 +154,38 @@ def test_an_example_user_who_was_not_drawn_is_an_error(steps):
     absent = steps.experiment.model_copy(update={"example_user": "nobody"})
     with pytest.raises(ParameterError, match="example_user = 'nobody': not among the users drawn; expected one of"):
         profiling.example_user(steps.selection, absent)
+
+
+def test_samplings_that_give_the_same_profile_are_all_shown():
+    steps = Steps("sample-films", omega=0.0, n_users=40)
+    assert steps.grid["prompt_id"].nunique() < 40 * 60
+    for exhibit in steps.exhibits():
+        assert exhibit.files()
+    assert profiling.prompt_lengths(steps.grid, steps.data).data["prompts"].tolist() == [40 * 7] * 9
+
+
+def test_the_other_sample_stands_beside_the_default_settings_only():
+    changed = Steps("sample-films", n_users=100)
+    table = profiling.table3(profiles.select_companions(changed.experiment, changed.selection)).data
+    assert set(table["dataset"]) == {"sample-films"}
+
+
+def test_captions_say_what_was_done():
+    steps = Steps("sample-songs", missing="fill", n_users=0)
+    caption = profiling.funnel(steps.selection, steps.experiment).caption
+    assert "All that are eligible are taken." in caption
+    lacking = steps.raw.users[steps.raw.users["user_id"].isin(steps.selection.users["user_id"])]
+    counts = {name: int(lacking[name].isna().sum()) for name in ("gender", "age")}
+    assert min(counts.values()) > 0
+    assert f"filled in: gender of {counts['gender']}, age of {counts['age']}." in caption
+    only_gender = Steps("sample-songs", attributes="gender")
+    assert "Age groups" not in profiling.demographics(only_gender.selection, only_gender.experiment).caption
+
+
+def test_no_bar_stands_on_both_sides_of_a_bound(steps):
+    data = profiling.activity(steps.raw, steps.selection, steps.experiment).data
+    for bound in (50, 10_001):
+        assert not ((data["from"] < bound) & (bound < data["below"])).any()
 
 
 def test_one_attribute_missing_values_kept_and_several_ages():

@@ -300,6 +300,7 @@ def template_text(**changes):
         ("- {item}", "- item", "profile_line: field {item} is missing; add it"),
         ("{values}", "{value}", "demographics: unknown field {value}; known here: {values}"),
         ("{values}", "female", "demographics: field {values} is missing; add it"),
+        ("{question}", "", "zero_shot: field {question} is missing; add it"),
         ("exactly {k} songs", "exactly 3 songs", None),
         ("top {k} suitable", "top suitable", None),
         ("kind = ", "sort = ", "kind: missing; add it"),
@@ -364,6 +365,30 @@ def test_what_cannot_be_written_is_an_error_and_not_a_nan(data, two_users):
         built(data, two_users, attributes=("job",))
     with pytest.raises(ParameterError, match="k = 0"):
         built(data, two_users, k=0)
+
+
+def test_a_value_without_a_wording_is_an_error_and_not_said_badly(data):
+    users = pd.DataFrame({"user_id": [1, 2], "country": ["Peru", "Japan"]})
+    with pytest.raises(ParameterError, match="template released-lastfm: no wording for country = 'Peru'"):
+        built(data, users, "released-lastfm", attributes=("country",))
+    three = pd.DataFrame({"user_id": [1, 2], "age_group": ["up to 24", "over 34"]})
+    with pytest.raises(ParameterError, match="no wording for age = "):
+        built(data, three, "released-lastfm", attributes=("age",), cutoffs=(24, 34))
+
+
+def test_values_that_are_numbers_are_stated_and_line_breaks_in_them_are_not(data):
+    users = pd.DataFrame({"user_id": [1, 2], "level": [1, 2], "country": ["Pe\nru", "Japan"]})
+    frame = built(data, users, attributes=("level",))
+    assert set(frame["value"]) == {"", "1", "2"}
+    stated = built(data, users, attributes=("country",))
+    assert stated["text"].str.contains("whose country is Pe ru", regex=False).any()
+
+
+def test_an_item_of_a_profile_that_the_catalogue_lacks_is_named(data, two_users):
+    with pytest.raises(DataError, match="item 3: not among the items of own data"):
+        built(replace(data, items=data.items[data.items["item_id"] != 3]), two_users)
+    with pytest.raises(ParameterError, match="kind = 'books': expected songs or films"):
+        prompts.load_template("fairnb-1", "books")
 
 
 def test_tokens_are_estimated_from_characters():

@@ -144,6 +144,13 @@ def test_a_whole_number_is_a_number():
         ({"train_share": 1}, "train_share = 1.0: input should be less than 1"),
         ({"n_users": -1}, "n_users = -1: input should be greater than or equal to 0"),
         ({"missing": "drop"}, "missing = 'drop': input should be 'exclude', 'keep' or 'fill'"),
+        ({"age_split": "mean,24"}, "age_split = 'mean,24': expected mean, or one or more rising whole ages"),
+        ({"age_split": "34,24"}, "age_split = '34,24': expected mean, or one or more rising whole ages"),
+        ({"age_split": "-1"}, "age_split = '-1': expected mean"),
+        ({"attributes": "gender,gender"}, "attributes = 'gender,gender': a name stands twice; expected once"),
+        ({"attributes": " "}, "attributes is empty; expected one or more columns of the users"),
+        ({"stratify": "age,age"}, "stratify = 'age,age': a name stands twice"),
+        ({"min_interactions": 60, "max_interactions": 50}, "min_interactions = 60 must not be above max_interactions"),
         ({"k": 0}, "k = 0: input should be greater than or equal to 1"),
         ({"protocol": "Paper"}, "protocol = 'Paper': input should be 'released' or 'paper'"),
         ({"released_folder": Path("x")}, "released_folder = "),
@@ -232,6 +239,8 @@ def test_lists_of_attributes_are_read():
     assert Experiment().stated == ("gender", "age")
     assert Experiment(attributes=" gender , country ").stated == ("gender", "country")
     assert Experiment().strata == ()
+    assert Experiment().cutoff_ages is None
+    assert Experiment(age_split="24, 34").cutoff_ages == (24, 34)
     assert Experiment(stratify="gender").strata == ("gender",)
 
 

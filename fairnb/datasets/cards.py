@@ -57,7 +57,7 @@ CARDS = {
             "songs",
             "data/sample/lastfm-1k",
             "",
-            "120 users, 703 songs, 51,461 plays",
+            "120 users, 707 songs (4 of them with made-up names), 51,461 plays",
             "comes with fairnb, MIT",
             synthetic=True,
         ),

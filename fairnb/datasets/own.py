@@ -30,6 +30,9 @@ from fairnb.errors import DataError
 
 _REMEDY = "see `help(fairnb.datasets.own)` for the columns"
 _GENDERS = {"m": "Male", "male": "Male", "f": "Female", "female": "Female"}
+_KNOWN = {"user_id", "item_id", "timestamp", "rating", "gender", "age", "title", "artist", "year", "genres"}
+# Names that conditions and age groups go by.
+_RESERVED = ("age_group", "none", "intersectional")
 _SECONDS = re.compile(r"[0-9]{1,18}")
 # Seconds of the year 2100; a larger number counts milliseconds.
 _LATEST = 4_102_444_800
@@ -93,7 +96,7 @@ def _table(raw: RawFile, required: list[str]) -> pd.DataFrame:
                 continue
             fields = [field.strip() for field in row]
             if not header:
-                header, first = fields, start
+                header, first = [name.casefold() if name.casefold() in _KNOWN else name for name in fields], start
                 _check_header(raw, header, required)
             elif len(fields) != len(header):
                 raw.reject(start, f"{len(fields)} fields; expected {len(header)}, as in the header")
@@ -116,6 +119,9 @@ def _check_header(raw: RawFile, header: list[str], required: list[str]) -> None:
         if column not in header:
             hint = "; is it separated by commas?" if len(header) == 1 else ""
             raise DataError(f"{raw.file}, line 1: no column {column}; expected {', '.join(required)}{hint}; {_REMEDY}")
+    taken = [name for name in header if name in _RESERVED]
+    if taken:
+        raise DataError(f"{raw.file}, line 1: column {taken[0]} has a name that fairnb uses itself; call it otherwise")
     twice = [name for name in header if header.count(name) > 1]
     if twice:
         raise DataError(f"{raw.file}, line 1: column {twice[0]!r} stands twice; expected once")

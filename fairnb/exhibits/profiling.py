@@ -103,9 +103,11 @@ def funnel(selection: Selection, experiment: Experiment) -> Exhibit:
         left_out=[f"{count:,}" if count else "" for count in selection.funnel["left_out"]],
     ).rename(columns={"left_out": "left out"})
     how = f"in the shares of {', '.join(experiment.strata)}" if experiment.strata else "at random"
-    caption = f"{source(selection.dataset)} Users left after each step. Drawn {how}, with seed {experiment.seed}."
+    draw = f"Drawn {how}, with seed {experiment.seed}." if experiment.n_users else "All that are eligible are taken."
+    caption = f"{source(selection.dataset)} Users left after each step. {draw}"
     if selection.filled:
-        caption += " Filled in: " + ", ".join(f"{name} of {n} users" for name, n in selection.filled.items()) + "."
+        filled = ", ".join(f"{name} of {n}" for name, n in selection.filled.items())
+        caption += f" Of the users drawn, filled in: {filled}."
     return Exhibit("funnel", "From all users to those of the experiment", caption, selection.funnel, shown)
 
 
@@ -113,7 +115,12 @@ def activity(raw: Raw, selection: Selection, experiment: Experiment) -> Exhibit:
     """Chart the interactions per user, and which users count as moderate."""
     counts = raw.activity[raw.activity > 0]
     drawn = counts.index.isin(selection.users["user_id"])
-    edges = np.unique(np.geomspace(counts.min(), counts.max() + 1, 31).round().astype(int))
+    bounds = (experiment.min_interactions, experiment.max_interactions + 1)
+    spread = np.geomspace(counts.min(), counts.max() + 1, 31).round().astype(int)
+    # The bounds are edges, so that no bar stands on both sides of one; edges close by would make slivers.
+    near = [bound for bound in bounds if counts.min() < bound <= counts.max()]
+    far = [edge for edge in spread if all(abs(np.log(edge / bound)) > 0.1 for bound in near)]
+    edges = np.unique([counts.min(), *far, *near, counts.max() + 1])
     data = pd.DataFrame({"from": edges[:-1], "below": edges[1:]})
     for name, part in (("users", counts), ("drawn", counts[drawn])):
         data[name] = np.histogram(part, edges)[0]
@@ -122,8 +129,8 @@ def activity(raw: Raw, selection: Selection, experiment: Experiment) -> Exhibit:
         axes = figure.add_subplot()
         for name, colour, label in (("users", "#C9CED3", "all users"), ("drawn", "#0072B2", "drawn")):
             axes.stairs(data[name], edges, fill=True, color=colour, label=label)
-        bounds = ((experiment.min_interactions, "fewest", "left"), (experiment.max_interactions, "most", "right"))
-        for bound, word, side in bounds:
+        lines = ((experiment.min_interactions, "fewest", "left"), (experiment.max_interactions, "most", "right"))
+        for bound, word, side in lines:
             if counts.min() <= bound <= counts.max():
                 axes.axvline(bound, color="#333333", linestyle="--", linewidth=1)
                 axes.annotate(
@@ -180,10 +187,12 @@ def demographics(selection: Selection, experiment: Experiment) -> Exhibit:
             "mean age": [decimals(value, 1) for value in frame["mean_age"]],
         }
     )
-    caption = f"{source(selection.dataset)} The {len(users)} users drawn, by group. {age_rule(selection, experiment)}"
+    caption = f"{source(selection.dataset)} The {len(users)} users drawn, by group."
+    if "age" in experiment.stated:
+        caption += f" {age_rule(selection, experiment)}"
     small = frame[frame["users"] < experiment.min_group]
     if len(small):
-        caption += f" Groups under {experiment.min_group} users are shown and not tested: {', '.join(small['group'])}."
+        caption += f" Groups under {experiment.min_group} users, too few for a test: {', '.join(small['group'])}."
     return Exhibit("demographics", "Groups of the users drawn", caption, frame, shown, labels=1)
 
 
@@ -427,7 +436,8 @@ def grid_size(grid: pd.DataFrame, data: Dataset, experiment: Experiment) -> Exhi
 
 def prompt_lengths(grid: pd.DataFrame, data: Dataset) -> Exhibit:
     """Chart the estimated length of prompts by scenario."""
-    rows = grid.drop_duplicates("prompt_id")
+    # A text that two scenarios share stands in both.
+    rows = grid.drop_duplicates(["prompt_id", "sampling", "icl"])
     rows = rows.assign(tokens=prompts.estimate_tokens(rows["text"]))
     tokens = rows.groupby(["sampling", "icl"])["tokens"]
     frame = tokens.quantile([0, 0.25, 0.5, 0.75, 1]).unstack()
@@ -451,7 +461,7 @@ def prompt_lengths(grid: pd.DataFrame, data: Dataset) -> Exhibit:
         axes.set_ylim(bottom=0)
         axes.legend(ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0))
     caption = (
-        f"{source(data)} Estimated tokens of the {len(rows):,} different prompts, by profile and worked "
-        f"examples: median (white), middle half (thick), range (thin)."
+        f"{source(data)} Estimated tokens of the different prompts of each scenario (profile and worked examples): "
+        f"median (white), middle half (thick), range (thin)."
     )
     return Exhibit("prompt_lengths", "Length of prompts", caption, frame, figure=figure)
