@@ -255,7 +255,9 @@ def _require_inputs(plan: Plan, experiment: Experiment) -> None:
         raw = profiles.open_data(experiment)
         template = prompts.load_template(experiment.template, raw.card.kind)
         if "n_users" in declared:
-            prompts.check_for(experiment, profiles.select_for(experiment, raw), template)
+            selection = profiles.select_for(experiment, raw)
+            prompts.check_for(experiment, selection, template)
+            profiles.example_user(selection, experiment)
 
 
 def _execute_all(

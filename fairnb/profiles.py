@@ -101,6 +101,26 @@ def select_companions(experiment: Experiment, selection: Selection) -> list[Sele
     return [selection, *(select_for(other, open_data(other)) for other in named)]
 
 
+def example_user(selection: Selection, experiment: Experiment) -> object:
+    """Return the user that is shown: the one that the settings name, or the first one drawn.
+
+    Raises
+    ------
+    ParameterError
+        If the user named was not drawn.
+    """
+    ids = selection.users["user_id"].tolist()
+    if not experiment.example_user:
+        return ids[0]
+    named = {str(identity): identity for identity in ids}
+    if experiment.example_user not in named:
+        raise ParameterError(
+            f"example_user = {experiment.example_user!r}: not among the users drawn; expected one of "
+            f"{', '.join(list(named)[:10])}{', ...' if len(named) > 10 else ''}"
+        )
+    return named[experiment.example_user]
+
+
 def passion_for(experiment: Experiment, train: pd.DataFrame) -> pd.DataFrame:
     """Choose the profiles of an experiment; see `passion`."""
     return passion(

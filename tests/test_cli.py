@@ -237,7 +237,7 @@ def test_list_names_experiments_notebooks_and_parameters(call, root):
         "  -p alpha           0.05       level",
         "  -p permutations    10000      how many",
         "  -p seed            20240502   root of all random numbers",
-        "sample: Bundled synthetic users, from raw files to prompts",
+        "sample: From raw files to prompts, on bundled synthetic users unless told otherwise",
         "  notebooks: 01_profiling",
         "  -p dataset         'sample-songs' data set",
         "  -p k               3          items to ask for",

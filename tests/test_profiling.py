@@ -25,7 +25,7 @@ class Steps:
         self.raw = profiles.open_data(self.experiment)
         self.selection = profiles.select_for(self.experiment, self.raw)
         self.data = self.selection.dataset
-        self.user = profiling.example_user(self.selection, self.experiment)
+        self.user = profiles.example_user(self.selection, self.experiment)
         self.passion = profiles.passion_for(self.experiment, self.selection.train)
         self.recent = profiles.recent(self.selection.train)
         template = prompts.load_template(self.experiment.template, self.data.kind)
@@ -150,10 +150,10 @@ def test_what_is_marked_is_the_sentence_that_states_the_values(steps):
 def test_an_example_user_who_was_not_drawn_is_an_error(steps):
     last = str(steps.selection.users["user_id"].iloc[-1])
     named = steps.experiment.model_copy(update={"example_user": last})
-    assert str(profiling.example_user(steps.selection, named)) == last
+    assert str(profiles.example_user(steps.selection, named)) == last
     absent = steps.experiment.model_copy(update={"example_user": "nobody"})
     with pytest.raises(ParameterError, match="example_user = 'nobody': not among the users drawn; expected one of"):
-        profiling.example_user(steps.selection, absent)
+        profiles.example_user(steps.selection, absent)
 
 
 def test_samplings_that_give_the_same_profile_are_all_shown():

@@ -15,7 +15,6 @@ from matplotlib.ticker import MaxNLocator
 from fairnb import profiles, prompts
 from fairnb.datasets.dataset import Dataset
 from fairnb.datasets.loading import Raw
-from fairnb.errors import ParameterError
 from fairnb.exhibits.charts import style
 from fairnb.exhibits.exhibit import Exhibit, decimals
 from fairnb.exhibits.side_by_side import SideBySide, table_of
@@ -232,26 +231,6 @@ def table3(selections: Sequence[Selection]) -> Exhibit:
     if any(part.dataset.synthetic for part in selections):
         caption += " Synthetic samples: users and interactions are made up."
     return Exhibit("table3", "Table 3", caption, frame, shown, labels=1)
-
-
-def example_user(selection: Selection, experiment: Experiment) -> object:
-    """Return the user that is shown: the one that the settings name, or the first one drawn.
-
-    Raises
-    ------
-    ParameterError
-        If the user named was not drawn.
-    """
-    ids = selection.users["user_id"].tolist()
-    if not experiment.example_user:
-        return ids[0]
-    named = {str(identity): identity for identity in ids}
-    if experiment.example_user not in named:
-        raise ParameterError(
-            f"example_user = {experiment.example_user!r}: not among the users drawn; expected one of "
-            f"{', '.join(list(named)[:10])}{', ...' if len(named) > 10 else ''}"
-        )
-    return named[experiment.example_user]
 
 
 def history(selection: Selection, user: object, experiment: Experiment) -> Exhibit:
