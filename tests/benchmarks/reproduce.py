@@ -14,7 +14,7 @@ from statistics import median
 
 import nbformat
 
-from fairnb.settings import load_plan
+from fairnb.settings import DEFAULT_EXPERIMENTS, load_plan
 
 IMPORTS = "import matplotlib.figure, numpy, pandas, scipy.stats, seaborn, statsmodels.api"
 ROUNDS = 3
@@ -34,7 +34,7 @@ def command(arguments: Sequence[str]) -> None:
 
 def main() -> None:
     """Print the medians of alternating runs and their ratios."""
-    count = len(load_plan("released").notebooks)
+    count = sum(len(load_plan(name).notebooks) for name in DEFAULT_EXPERIMENTS)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         source = folder / "imports.ipynb"
