@@ -119,7 +119,9 @@ def activity(raw: Raw, selection: Selection, experiment: Experiment) -> Exhibit:
     # The bounds are edges, so that no bar stands on both sides of one; edges close by would make slivers.
     near = [bound for bound in bounds if counts.min() < bound <= counts.max()]
     far = [edge for edge in spread if all(abs(np.log(edge / bound)) > 0.1 for bound in near)]
-    edges = np.unique([counts.min(), *far, *near, counts.max() + 1])
+    # The last bar is as wide as others, so that the few users beyond the bound are seen.
+    last = max(counts.max() + 1, *(round(1.25 * bound) for bound in near)) if near else counts.max() + 1
+    edges = np.unique([counts.min(), *(edge for edge in far if edge <= counts.max()), *near, last])
     data = pd.DataFrame({"from": edges[:-1], "below": edges[1:]})
     for name, part in (("users", counts), ("drawn", counts[drawn])):
         data[name] = np.histogram(part, edges)[0]

@@ -620,7 +620,7 @@ def agreement_with_print(folder: Path, experiment: Experiment) -> Exhibit:
     lines += [_agreement_of_table4(four[four["attribute"] == name], name) for name in four["attribute"].unique()]
     data = pd.DataFrame(lines, columns=["table", "printed", "agree", "statement"])
     caption = f"Rebuilt beside printed. {source(experiment)}"
-    return Exhibit("agreement", "Agreement with print", caption, data, data.astype(str))
+    return Exhibit("agreement", "Agreement with print", caption, data, data.astype(str), width=60)
 
 
 def _table_file(folder: Path, name: str) -> pd.DataFrame:
