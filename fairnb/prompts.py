@@ -22,7 +22,7 @@ from fairnb import paths
 from fairnb.datasets.dataset import Dataset
 from fairnb.errors import DataError, ParameterError
 from fairnb.profiles import EXAMPLES, Selection, age_labels
-from fairnb.settings import ICLS, SAMPLINGS, Experiment
+from fairnb.settings import ICLS, SAMPLINGS, Experiment, first_line
 
 TEMPLATES = ("fairnb-1", "released-lastfm")
 COLUMNS = [
@@ -224,21 +224,10 @@ def load_template(name_or_file: str, kind: str) -> Template:
     except tomllib.TOMLDecodeError as error:
         raise ParameterError(f"{where}: not valid TOML: {error}") from None
     except ValidationError as error:
-        raise ParameterError(f"{where}: {_first(error)}") from None
+        raise ParameterError(f"{where}: {first_line(error, Template)}") from None
     if kind and template.kind != kind:
         raise ParameterError(f"{where}: a template for {template.kind}; this data set holds {kind}; choose another")
     return template
-
-
-def _first(error: ValidationError) -> str:
-    first = error.errors()[0]
-    key = ".".join(str(part) for part in first["loc"])
-    if first["type"] == "extra_forbidden":
-        return f"{key}: unknown key; known are {', '.join(Template.model_fields)}"
-    if first["type"] == "missing":
-        return f"{key}: missing; add it"
-    message = first["msg"].removeprefix("Value error, ")
-    return f"{key} = {first['input']!r:.60}: {message[0].lower()}{message[1:]}" if key else message
 
 
 def age_words(cutoffs: Sequence[int], codes: Mapping[int, str]) -> dict[str, tuple[int, str]]:

@@ -217,7 +217,7 @@ class Experiment(BaseModel):
         try:
             super().__init__(**values)
         except ValidationError as error:
-            raise ParameterError(_first_line(error, type(self))) from None
+            raise ParameterError(first_line(error, type(self))) from None
 
     @field_validator(
         *("alpha", "small_hit", "large_hit", "small_rank", "large_rank", "train_share", "omega"), mode="before"
@@ -382,10 +382,10 @@ def load_plan(name_or_file: str) -> Plan:
     except tomllib.TOMLDecodeError as error:
         raise ParameterError(f"{name_or_file}: not valid TOML: {error}") from None
     except ValidationError as error:
-        raise ParameterError(f"{name_or_file}: {_first_line(error, Plan)}") from None
+        raise ParameterError(f"{name_or_file}: {first_line(error, Plan)}") from None
 
 
-def _first_line(error: ValidationError, model: type[BaseModel]) -> str:
+def first_line(error: ValidationError, model: type[BaseModel]) -> str:
     """Tell the first validation error in one line: the field, what was expected, what came."""
     first = error.errors()[0]
     field = ".".join(str(part) for part in first["loc"])
@@ -396,4 +396,4 @@ def _first_line(error: ValidationError, model: type[BaseModel]) -> str:
     message = first["msg"].removeprefix("Value error, ")
     if not field:
         return message
-    return f"{field} = {first['input']!r}: {message[0].lower()}{message[1:]}"
+    return f"{field} = {first['input']!r:.80}: {message[0].lower()}{message[1:]}"

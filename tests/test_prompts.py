@@ -307,7 +307,7 @@ def template_text(**changes):
         ('name = "fairnb-1"', 'name = "My template"', "name = 'My template'"),
         ('joiner = " and "', "joiner = 3", "joiner = 3: input should be a valid string"),
         ("system = ", "system ", "not valid TOML"),
-        ('name = "fairnb-1"', 'name = "fairnb-1"\nextra = "x"', "extra: unknown key; known are name, kind, system"),
+        ('name = "fairnb-1"', 'name = "fairnb-1"\nextra = "x"', "extra: unknown setting; known are name, kind, system"),
         ("{value}", "{user.__class__}", "values.other.other: a brace that belongs to no field"),
         ('kind = "songs"', 'kind = "films"', "item: unknown field {artist}; known here: {genres}, {name}"),
     ],

@@ -31,8 +31,8 @@ import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 
 from fairnb import paths
-from fairnb.datasets.dataset import AGES, MAX_REJECTED, Dataset, FileFacts, Remark
-from fairnb.datasets.lines import RawFile, frame_of
+from fairnb.datasets.dataset import AGES, Dataset, FileFacts, Remark
+from fairnb.datasets.lines import RawFile, frame_of, present, require_usable
 from fairnb.errors import DataError, FairnbError, ParameterError
 
 PROFILE = "userid-profile.tsv"
@@ -51,8 +51,6 @@ _BLOCK = 8 << 20
 # Fewer bytes than this are read line by line rather than halved once more.
 _SMALL = 16 << 10
 _WORKERS = min(2, os.cpu_count() or 1)
-# A small excerpt may have some bad lines without being another file.
-_FEW = 20
 # Beyond this many, remarks on kept lines become one.
 _MOST_REMARKS = 1_000
 # Part of each cache's key: to be raised with any change of what a reader returns.
@@ -204,7 +202,7 @@ def _hash(text: str) -> int:
 
 
 def _profile(folder: Path) -> tuple[pd.DataFrame, FileFacts, list[Remark]]:
-    raw = RawFile(_present(Path(folder), PROFILE), _REMEDY)
+    raw = RawFile(present(Path(folder) / PROFILE), _REMEDY)
     if raw.encoding != "utf-8":
         raise DataError(f"{raw.file}: not a text in UTF-8; {_REMEDY}")
     lines = raw.lines()
@@ -256,11 +254,6 @@ def _chosen(profile: pd.DataFrame, users: Sequence[str] | None) -> np.ndarray:
     if strange:
         raise ParameterError(f"users: {strange[0]!r} is not in {PROFILE}; name users by the ids there")
     return np.isin(profile["user_id"].to_numpy(dtype=object), list(map(str, users)))
-
-
-def _present(folder: Path, name: str) -> Path:
-    packed = folder / f"{name}.gz"
-    return packed if packed.is_file() and not (folder / name).is_file() else folder / name
 
 
 def _excerpt(text: str) -> str:
@@ -316,7 +309,7 @@ def _plays(
     cache: Path | None,
 ) -> _Found:
     """Read the plays, from the cache where it is good."""
-    file = _present(Path(folder), PLAYS)
+    file = present(Path(folder) / PLAYS)
     known = {user: row for row, user in enumerate(profile["user_id"])}
     with _opened(file) as (stream, state):
         key = {
@@ -329,7 +322,8 @@ def _plays(
             found = _scan(stream, file, known, chosen, complete=complete)
             if stored:
                 _store(stored, key, found)
-    _balance(found)
+    first = "line {}: {}".format(*found.rejects[0]) if found.rejects else ""
+    require_usable(file, len(found.rejects), found.lines, first, _REMEDY)
     return found
 
 
@@ -573,18 +567,6 @@ def _reason(fields: list[str], known: Mapping[str, int]) -> str:
     if moment < _EARLIEST:
         return f"time {_excerpt(time)} is before Last.fm began; expected {EARLIEST[:10]} or later"
     return "" if user in known else f"user {_excerpt(user)} is not in {PROFILE}"
-
-
-def _balance(found: _Found) -> None:
-    rejected = len(found.rejects)
-    first = "line {}: {}".format(*found.rejects[0]) if found.rejects else ""
-    if rejected == found.lines:
-        raise DataError(f"{found.file}: no usable line{'; ' + first if first else ''}; {_REMEDY}")
-    if rejected > max(_FEW, MAX_REJECTED * found.lines):
-        raise DataError(
-            f"{found.file}: {rejected:,} of {found.lines:,} lines cannot be used, the first is {first}; "
-            f"this is another file or a damaged one; {_REMEDY}"
-        )
 
 
 # --- Items and remarks

@@ -106,14 +106,40 @@ class RawFile:
         """
         first = next((f"line {r.line}: {r.reason}" for r in sorted(self.remarks, key=_by_line) if not r.kept), "")
         total = rows_out + self.rejected
-        if rows_out == 0:
-            raise DataError(f"{self.file}: no usable line{'; ' + first if first else ''}; {self.remedy}")
-        if self.rejected > max(_FEW, MAX_REJECTED * total):
-            raise DataError(
-                f"{self.file}: {self.rejected:,} of {total:,} lines cannot be used, the first is {first}; "
-                f"this is another file or a damaged one; {self.remedy}"
-            )
+        require_usable(self.file, self.rejected, total, first, self.remedy)
         return FileFacts(self.file.name, self.encoding, total, rows_out, self.rejected, self.sha256)
+
+
+def present(file: Path) -> Path:
+    """Return a file, or its compressed form where only that is there."""
+    packed = file.with_name(f"{file.name}.gz")
+    return packed if packed.is_file() and not file.is_file() else file
+
+
+def require_usable(file: Path, rejected: int, total: int, first: str, remedy: str) -> None:
+    """Stop where no line is left, or more than 5 % of the lines (and more than 20) were rejected.
+
+    Parameters
+    ----------
+    file : Path
+    rejected, total : int
+        Lines.
+    first : str
+        The first reject, as ``line 7: why``; empty if there is none.
+    remedy : str
+        The end of the message.
+
+    Raises
+    ------
+    DataError
+    """
+    if rejected == total:
+        raise DataError(f"{file}: no usable line{'; ' + first if first else ''}; {remedy}")
+    if rejected > max(_FEW, MAX_REJECTED * total):
+        raise DataError(
+            f"{file}: {rejected:,} of {total:,} lines cannot be used, the first is {first}; "
+            f"this is another file or a damaged one; {remedy}"
+        )
 
 
 def frame_of(remarks: list[Remark]) -> pd.DataFrame:

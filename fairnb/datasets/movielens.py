@@ -16,7 +16,7 @@ import pyarrow.csv
 
 from fairnb import titles
 from fairnb.datasets.dataset import AGES, Dataset
-from fairnb.datasets.lines import RawFile, frame_of
+from fairnb.datasets.lines import RawFile, frame_of, present
 from fairnb.errors import DataError
 
 # MovieLens 1M gives a range of ages by its lower end, so its ages cannot be averaged into years.
@@ -152,7 +152,7 @@ def read(folder: Path, name: str, *, published: bool = True) -> Dataset:
     if detect(folder) != name:
         raise DataError(f"{folder}: MovieLens {detect(folder)[2:].upper()}; expected {release.title}")
     remedy = f"`fairnb data get {name}` downloads the files of {release.title}"
-    files = [RawFile(_present(folder / part), remedy) for part in (release.users, release.items, release.ratings)]
+    files = [RawFile(present(folder / part), remedy) for part in (release.users, release.items, release.ratings)]
     users = _users_1m(files[0]) if name == "ml1m" else _users_100k(files[0])
     items = _items_1m(files[1]) if name == "ml1m" else _items_100k(files[1], _genre_names(folder, remedy))
     if published:
@@ -216,11 +216,6 @@ def parse_ratings(content: bytes, separator: str) -> pd.DataFrame | None:
         {column: table[name].to_numpy() for column, name in zip(_RATING_COLUMNS, numbers, strict=True)}, copy=False
     )
     return frame if all(frame[column].max() < _BEYOND for column in frame.columns) else None
-
-
-def _present(file: Path) -> Path:
-    packed = file.with_name(f"{file.name}.gz")
-    return packed if packed.is_file() and not file.is_file() else file
 
 
 def _spot_check(items: pd.DataFrame, release: _Release, raw: RawFile) -> None:
@@ -324,7 +319,7 @@ def _items_1m(raw: RawFile) -> pd.DataFrame:
 
 
 def _genre_names(folder: Path, remedy: str) -> list[str]:
-    raw = RawFile(_present(folder / "u.genre"), remedy)
+    raw = RawFile(present(folder / "u.genre"), remedy)
     pairs = [fields for _, fields in _fields(raw, "|", 2, "genre, number")]
     if [number for _, number in pairs] != [str(place) for place in range(len(pairs))]:
         raise DataError(f"{raw.file}: genres are not numbered from 0; {remedy}")
