@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+import os
+import shlex
 import sys
+import threading
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,6 +31,10 @@ app = typer.Typer(
 )
 data_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Data sets: download, check, import.")
 app.add_typer(data_app, name="data")
+replies_app = typer.Typer(
+    invoke_without_command=True, rich_markup_mode=None, help="Stored replies: counts, export, import, salvage."
+)
+app.add_typer(replies_app, name="replies")
 
 # What typer makes of Ctrl-C.
 INTERRUPTED = 130
@@ -73,6 +81,8 @@ def run(
     experiment: Annotated[str, typer.Argument(help="An experiment's name, or a TOML file.")],
     parameters: Parameters = None,
     force: Annotated[bool, typer.Option("--force", help="Run also what is unchanged.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would be asked.")] = False,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Ask again for what failed.")] = False,
 ) -> None:
     """Run an experiment with your settings, below runs/."""
     from fairnb import pipeline  # noqa: PLC0415
@@ -81,8 +91,156 @@ def run(
     given = _pairs(parameters or [])
     plan = load_plan(experiment)
     typer.echo(f"Experiment {plan.name}: {plan.title}")
-    outcome = pipeline.run(plan, given, force=force, announce=typer.echo)
+    if dry_run:
+        for line in pipeline.dry_run(plan, given, retry=retry_failed):
+            typer.echo(f"  {line}")
+        return
+    settings = [word for name, value in given.items() for word in ("-p", f"{name}={value}")]
+    outcome = pipeline.run(
+        plan,
+        given,
+        force=force,
+        retry=retry_failed,
+        command=shlex.join(["fairnb", "run", experiment, *settings]),
+        progress=True,
+        announce=typer.echo,
+    )
     _tell(outcome, outcome.folder / "figures")
+
+
+@app.command()
+def new(
+    file: Annotated[Path, typer.Argument(help="The file to write, such as my.toml.")],
+) -> None:
+    """Write an experiment file to fill in: your model, your data."""
+    from importlib import resources  # noqa: PLC0415
+
+    if file.suffix != ".toml":
+        raise ParameterError(f"{file}: expected a name that ends in .toml, such as my.toml")
+    if file.exists():
+        raise ParameterError(f"{file}: is there already; expected a new name; nothing was written")
+    text = (resources.files("fairnb") / "example.toml").read_text("utf-8")
+    paths.write_text(file, text)
+    typer.echo(f"{file}: fill in model and base_url, then `fairnb run {file} --dry-run`")
+
+
+@app.command()
+def models(
+    base_url: Annotated[str, typer.Argument(help="Such as http://127.0.0.1:11434/v1.")],
+    key: Annotated[str, typer.Option("--key-variable", help="Environment variable with the key.")] = "OPENAI_API_KEY",
+) -> None:
+    """List the models of an OpenAI-compatible server."""
+    from fairnb.llm import client  # noqa: PLC0415
+    from fairnb.llm.request import put_right  # noqa: PLC0415
+
+    address = put_right(base_url)
+    names = client.models(address, os.environ.get(key, ""))
+    if names is None:
+        raise FairnbError(f"{address}: no list of models came; is the server running, and the key in {key} right?")
+    typer.echo(f"{address}: {len(names)} models")
+    for name in names:
+        typer.echo(f"  {name}")
+
+
+@app.command("serve-simulated")
+def serve_simulated(
+    kind: Annotated[str, typer.Option(help="What it recommends: songs or films.")] = "songs",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 for any free one.")] = 8801,
+    bias: Annotated[str, typer.Option(help="Share spoilt per word, such as female=0.3.")] = "",
+    gap: Annotated[str, typer.Option(help="Share unknown per genre, such as jazz=0.8.")] = "",
+    noise: Annotated[float, typer.Option(help="Share that changes from asking to asking.")] = 0.0,
+    echo: Annotated[float, typer.Option(help="Share that repeats a title of the prompt.")] = 0.0,
+    invented: Annotated[float, typer.Option(help="Share of titles that do not exist.")] = 0.0,
+    refusals: Annotated[str, typer.Option(help="Share refused per word, such as any=0.1.")] = "",
+    form: Annotated[str, typer.Option("--format", help="Form of replies; mixed for any.")] = "numbered",
+    delay: Annotated[float, typer.Option(min=0, help="Seconds that an answer takes.")] = 0.0,
+    seed: Annotated[int, typer.Option(min=0, help="Of its taste.")] = 20240502,
+) -> None:
+    """Serve the simulated recommender, OpenAI-compatible."""
+    from fairnb.llm.server import serve  # noqa: PLC0415
+    from fairnb.llm.simulated import Dials, bundled  # noqa: PLC0415
+
+    if kind not in ("songs", "films"):
+        raise ParameterError(f"kind = {kind!r}: expected songs or films")
+    dials = Dials.of(bias=bias, gap=gap, noise=noise, echo=echo, invented=invented, refusals=refusals, format=form)
+    try:
+        server = serve(bundled(kind, dials, seed), port=port, delay=delay)
+    except OSError as error:
+        raise FairnbError(f"port {port}: cannot be used ({error.strerror}); name another one with --port") from None
+    with server:
+        typer.echo(f"simulated: serving {kind} at {server.base_url} (Ctrl-C ends it)")
+        with suppress(KeyboardInterrupt):
+            threading.Event().wait()
+    typer.echo(f"simulated: answered {server.calls:,} questions")
+
+
+Stored = Annotated[Path | None, typer.Option("--store", help="The store; runs/replies.sqlite if not given.")]
+
+
+@replies_app.callback()
+def replies_counts(context: typer.Context, store: Stored = None) -> None:
+    """Count stored replies by model and status."""
+    if context.invoked_subcommand is not None:
+        return
+    from fairnb.llm.store import ANSWERS, Store  # noqa: PLC0415
+
+    file = _store(store, there=True)
+    with Store(file) as opened:
+        counts = opened.counts()
+    typer.echo(f"{paths.shown(file)}: {sum(row[-1] for row in counts):,} replies")
+    for model, base_url, status, count in counts:
+        failed = "" if status in ANSWERS else "  (failed)"
+        typer.echo(f"  {model} at {base_url}: {status.replace('_', ' ')} {count:,}{failed}")
+
+
+@replies_app.command("export")
+def replies_export(
+    file: Annotated[Path, typer.Argument(help="The file to write, such as replies.jsonl.")],
+    model: Annotated[str, typer.Option(help="Of this model only.")] = "",
+    store: Stored = None,
+) -> None:
+    """Write stored replies as JSON lines, for sharing."""
+    from fairnb.llm.store import Store, export  # noqa: PLC0415
+
+    if file.suffix != ".jsonl":
+        raise ParameterError(f"{file}: expected a name that ends in .jsonl, such as replies.jsonl")
+    with Store(_store(store, there=True)) as opened:
+        number = export(opened, file, model)
+    typer.echo(f"{file}: {number:,} replies")
+
+
+@replies_app.command("import")
+def replies_import(
+    file: Annotated[Path, typer.Argument(help="A file that `fairnb replies export` wrote.")],
+    store: Stored = None,
+) -> None:
+    """Add exported replies to a store; answers there stay."""
+    from fairnb.llm.store import Store, read_lines  # noqa: PLC0415
+
+    replies = read_lines(file)
+    target = _store(store, there=False)
+    with Store(target) as opened:
+        new_ones = opened.add(replies)
+    typer.echo(f"{paths.shown(target)}: {new_ones:,} added, {len(replies) - new_ones:,} there already")
+
+
+@replies_app.command("salvage")
+def replies_salvage(
+    file: Annotated[Path, typer.Argument(help="A damaged store.")],
+    to: Annotated[Path, typer.Argument(help="The file to write, such as salvaged.jsonl.")],
+) -> None:
+    """Write what can be read of a damaged store."""
+    from fairnb.llm.store import salvage  # noqa: PLC0415
+
+    good, lost = salvage(_store(file, there=True), to)
+    typer.echo(f"{to}: {good:,} replies; {lost:,} could not be read; `fairnb replies import {to}` takes them up")
+
+
+def _store(named: Path | None, *, there: bool) -> Path:
+    file = named or paths.runs() / "replies.sqlite"
+    if there and not file.is_file():
+        raise DataError(f"{paths.shown(file)}: no such file; a run that asks a model writes it")
+    return file
 
 
 @app.command("list")

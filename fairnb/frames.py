@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -20,19 +21,67 @@ SCHEMAS: dict[str, tuple[str, ...]] = {
         *("prompt_id", "user_id", "counterfactual", "sampling", "demographics", "icl"),
         *("ranker", "attribute", "value", "template", "text"),
     ),
+    "replies": (
+        *("prompt_id", "repeat", "model", "status", "text", "finish_reason"),
+        *("prompt_tokens", "completion_tokens", "error"),
+    ),
+    "lists": ("reply", "user_id", "prompt_id", "repeat", "status", "n_items", "n_matched", "n_history", "n_invented"),
+    "rankings": ("reply", "prompt_id", "repeat", "user_id", "place", "rank", "title", "item_id", "match", "in_history"),
+    "benefits": (
+        *("user", "sampling", "icl", "counterfactual", "demographics", "stated", "repeat"),
+        *("n_items", "n_matched", "hits", "hit_rate", "average_rank", "status"),
+    ),
 }
 _NEVER_MISSING = {
     "interactions": ("user_id", "item_id", "timestamp", "part"),
     "users": ("user_id",),
     "items": ("item_id", "title"),
     "prompts": ("prompt_id", "user_id", "text"),
+    "replies": ("prompt_id", "repeat", "status"),
+    "lists": ("reply", "user_id", "prompt_id", "repeat", "status"),
+    "rankings": ("reply", "prompt_id", "repeat", "user_id", "place", "title", "match"),
+    "benefits": ("user", "sampling", "icl", "counterfactual", "demographics", "repeat", "status"),
 }
+SETTINGS = "settings.json"
 
 
 def folder(experiment: Experiment) -> Path:
     """Return the folder of an experiment's frames, below ``runs/`` (ignored by git)."""
     named = os.environ.get(paths.FIGURES_VARIABLE)
     return Path(named).parent / "frames" if named else paths.runs() / experiment.slug / "frames"
+
+
+def evaluated(experiment: Experiment) -> Path:
+    """Return the folder of frames whose replies an experiment evaluates.
+
+    Raises
+    ------
+    ParameterError
+        If ``replies`` names no run.
+    """
+    if experiment.replies == "this-run":
+        return folder(experiment)
+    return paths.root() / experiment.replies / "frames"
+
+
+def run_settings(experiment: Experiment) -> Experiment:
+    """Return the settings of the run whose replies an experiment evaluates.
+
+    Raises
+    ------
+    DataError
+        If that run has left none.
+    """
+    file = evaluated(experiment) / SETTINGS
+    try:
+        return Experiment(**json.loads(file.read_text("utf-8")))
+    except FileNotFoundError:
+        raise DataError(
+            f"{paths.shown(file)}: not written yet; run notebook 02 first, and set replies to the folder it names, "
+            f"such as replies = 'runs/sample'"
+        ) from None
+    except (OSError, ValueError, TypeError, ParameterError) as error:
+        raise DataError(f"{paths.shown(file)}: not the settings of a run ({error}); run notebook 02 again") from None
 
 
 def write(experiment: Experiment, **frames: pd.DataFrame) -> None:
@@ -52,13 +101,14 @@ def write(experiment: Experiment, **frames: pd.DataFrame) -> None:
         If a column is missing, or a value where there must be one.
     """
     target = folder(experiment)
+    paths.write_text(target / SETTINGS, json.dumps(experiment.model_dump(), indent=2, ensure_ascii=False) + "\n")
     for name, frame in frames.items():
         _check(name, frame, name)
         paths.write_bytes(target / f"{name}.parquet", frame.to_parquet(index=False))
 
 
-def read(experiment: Experiment, name: str) -> pd.DataFrame:
-    """Read a frame of an earlier step.
+def read(experiment: Experiment, name: str, base: Path | None = None) -> pd.DataFrame:
+    """Read a frame of an earlier step, of this experiment or in another folder of frames.
 
     Raises
     ------
@@ -67,7 +117,7 @@ def read(experiment: Experiment, name: str) -> pd.DataFrame:
     DataError
         If the frame was not written yet, or is not what it should be.
     """
-    file = folder(experiment) / f"{name}.parquet"
+    file = (base or folder(experiment)) / f"{name}.parquet"
     if name in SCHEMAS and not file.is_file():
         raise DataError(f"{paths.shown(file)}: not written yet; run the notebook before this one")
     try:

@@ -17,16 +17,34 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from fairnb import __version__, paths
 from fairnb.errors import DataError, FairnbError, NotebookError, ParameterError
+from fairnb.llm.request import put_right
 from fairnb.notebook import VOLATILE_TAG, WRITTEN_TYPE, Parameter, Value, read_cell
-from fairnb.settings import Experiment, Plan, load_plan
+from fairnb.settings import SETTINGS_VARIABLE, Experiment, Plan, load_plan
 
+if TYPE_CHECKING:
+    from fairnb.collecting import Asking
+
+GENERATION = "02_generation"
+_READERS = ("03_nsd_ncsd", "04_intrinsic_fairness", "05_figures")
 WORKERS = 2
 _LARGE = 200_000_000
-_PACKAGES = ("numpy", "pandas", "pyarrow", "scipy", "statsmodels", "matplotlib", "seaborn", "papermill", "ipykernel")
+_PACKAGES = (
+    "numpy",
+    "pandas",
+    "pyarrow",
+    "rapidfuzz",
+    "openai",
+    "scipy",
+    "statsmodels",
+    "matplotlib",
+    "seaborn",
+    "papermill",
+    "ipykernel",
+)
 
 
 @dataclass(frozen=True)
@@ -85,11 +103,16 @@ def resolve(plan: Plan, given: Mapping[str, object]) -> tuple[Experiment, dict[s
             )
         values[name] = known[name].value(value)
     for name, value in values.items():
-        if name.endswith("_folder") and value:
+        if (name.endswith("_folder") and value) or (name == "replies" and value not in ("released", "this-run")):
             values[name] = _rooted(str(value), name)
+        elif name == "store" and value:
+            values[name] = _stored(str(value))
+        elif name == "base_url" and value:
+            values[name] = put_right(str(value))
         elif name == "template" and str(value).endswith(".toml"):
             values[name] = _rooted(str(value), name, what="file")
     experiment = Experiment(name=plan.name, **values)
+    _require_own_replies(plan, experiment)
     injected = {
         notebook: {name: value for name, value in values.items() if name in cell and cell[name].default != value}
         for notebook, cell in cells.items()
@@ -112,6 +135,32 @@ def _common_defaults(
     return found
 
 
+def _require_own_replies(plan: Plan, experiment: Experiment) -> None:
+    """See that a run which collects replies evaluates these and no others."""
+    collects, reads = GENERATION in plan.notebooks, [name for name in _READERS if name in plan.notebooks]
+    if collects and reads and experiment.replies != "this-run":
+        raise ParameterError(
+            f"replies = {experiment.replies!r}: experiment {plan.name} collects replies in {GENERATION}, and "
+            f"{reads[0]} would evaluate others; expected replies = 'this-run'"
+        )
+    if experiment.replies == "this-run" and not collects:
+        raise ParameterError(
+            f"replies = 'this-run': experiment {plan.name} does not run {GENERATION}; expected released, or the folder "
+            f"of a run, such as runs/sample"
+        )
+
+
+def _stored(text: str) -> str:
+    """Turn the path of a store as the user means it into one relative to the root; it need not be there yet."""
+    path = Path(text).expanduser()
+    if path.suffix not in (".sqlite", ".jsonl"):
+        raise ParameterError(f"store = {text!r}: expected a file that ends in .sqlite, or an exported one in .jsonl")
+    there = [place for place in (path.resolve(), (paths.root() / path).resolve()) if place.is_file()]
+    if path.suffix == ".jsonl" and not there:
+        raise ParameterError(f"store = {text!r}: no such file; expected one that `fairnb replies export` wrote")
+    return paths.shown((there or [path.resolve()])[0])
+
+
 def _rooted(text: str, name: str, what: str = "folder") -> str:
     """Turn a path as the user means it, from where the user is, into one relative to the root."""
     with suppress(OSError, ValueError, RuntimeError):  # too long, with a null byte, the home of nobody
@@ -128,6 +177,9 @@ def run(
     given: Mapping[str, object] | None = None,
     *,
     force: bool = False,
+    retry: bool = False,
+    command: str = "",
+    progress: bool = False,
     announce: Callable[[str], None] = print,
 ) -> Outcome:
     """Execute the notebooks of an experiment into ``runs/``; nothing under version control is touched.
@@ -139,6 +191,12 @@ def run(
         Parameters that override the plan's.
     force : bool
         Run also what is unchanged.
+    retry : bool
+        Ask also for replies that failed before.
+    command : str
+        The command that runs this again, for messages.
+    progress : bool
+        Draw a bar while a model is asked.
     announce : callable
         Gets one line per notebook.
 
@@ -155,7 +213,43 @@ def run(
     FairnbError
         If the folder cannot be written to, or another run is using it.
     """
-    return _run(plan, given or {}, force=force, announce=announce, in_place=False)
+    from fairnb.collecting import Asking  # noqa: PLC0415  (loads pandas)
+
+    asking = Asking(retry, command or f"fairnb run {plan.name}", progress)
+    return _run(plan, given or {}, force=force, announce=announce, in_place=False, asking=asking)
+
+
+def dry_run(plan: Plan, given: Mapping[str, object] | None = None, *, retry: bool = False) -> list[str]:
+    """Tell what a run would ask, without asking: lines of text.
+
+    Raises
+    ------
+    ParameterError
+        As `run`, or if the plan asks no model.
+    """
+    from fairnb import generation  # noqa: PLC0415
+
+    experiment, _ = resolve(plan, given or {})
+    _require_data()
+    grid = _require_inputs(plan, experiment)
+    if grid is None:
+        raise ParameterError(f"experiment {plan.name}: asks no model; expected one with {GENERATION}")
+    if generation.is_simulated(experiment):
+        calls = len(generation.requests_for(experiment, grid))
+        return [f"{calls:,} questions to the simulated recommender in this process: no server, no cost"]
+    with generation.open_store(experiment) as store:
+        asked = generation.plan_for(experiment, grid, store)
+    estimate = asked.estimate(experiment, retry=retry)
+    lines = [
+        f"Model {experiment.model} at {experiment.base_url}",
+        f"Conditions: {asked.conditions:,}; different texts: {asked.texts:,}; "
+        f"calls with repeats of neutral prompts: {len(asked.requests):,}",
+        f"Stored already: {len(asked.requests) - len(asked.to_ask()):,}; to ask: {estimate['calls']:,}",
+        f"Tokens, estimated: {estimate['prompt_tokens']:,} to read, {estimate['completion_tokens']:,} to write",
+    ]
+    if experiment.price_input or experiment.price_output:
+        lines.append(f"Cost, estimated: {estimate['cost']:.2f} at the prices given")
+    return lines
 
 
 def reproduce(plan_name: str, *, force: bool = False, announce: Callable[[str], None] = print) -> Outcome:
@@ -174,18 +268,35 @@ def reproduce(plan_name: str, *, force: bool = False, announce: Callable[[str], 
 
 
 def _run(
-    plan: Plan, given: Mapping[str, object], *, force: bool, announce: Callable[[str], None], in_place: bool
+    plan: Plan,
+    given: Mapping[str, object],
+    *,
+    force: bool,
+    announce: Callable[[str], None],
+    in_place: bool,
+    asking: Asking | None = None,
 ) -> Outcome:
     start = time.monotonic()
     experiment, injected = resolve(plan, given)
     _require_data()
-    _require_inputs(plan, experiment)
+    grid = _require_inputs(plan, experiment)
     folder = paths.runs() / experiment.slug
     with _locked(folder):
         manifest = _read_manifest(folder)
+        kept = manifest.get("frames") == _frames(folder)
+        settings = json.dumps(experiment.model_dump(), indent=2, ensure_ascii=False) + "\n"
+        paths.write_text(folder / "frames" / "settings.json", settings)
+        if grid is not None:
+            from fairnb import collecting  # noqa: PLC0415
+
+            collecting.collect(experiment, grid, asking or collecting.Asking(), announce)
         inputs = _inputs(plan, experiment)
         prints = _fingerprints(plan, experiment, injected, inputs)
-        fresh = set() if force else {name for name in plan.notebooks if _is_fresh(folder, manifest, name, prints[name])}
+        fresh = (
+            set()
+            if force or not kept
+            else {name for name in plan.notebooks if _is_fresh(folder, manifest, name, prints[name])}
+        )
         # A notebook whose needs run again runs again, for it reads what they write; and so on.
         while hungry := {name for name in fresh if not fresh.issuperset(plan.notebooks[name])}:
             fresh -= hungry
@@ -197,9 +308,10 @@ def _run(
         _save_manifest(folder, plan, experiment, inputs, entries)
         # What the stale ones wrote last time must not be taken for what they write now.
         _drop_strangers(folder / "figures", entries)
-        for name, entry in _execute_all(plan, stale, injected, folder, announce):
+        for name, entry in _execute_all(plan, stale, injected, folder, experiment.api_key_variable, announce):
             entries[name] = {"fingerprint": prints[name], "parameters": injected[name], **entry}
             _save_manifest(folder, plan, experiment, inputs, entries)
+        _save_manifest(folder, plan, experiment, inputs, entries)
         if in_place:
             if _fingerprints(plan, experiment, injected, _inputs(plan, experiment)) != prints:
                 raise FairnbError(
@@ -208,6 +320,12 @@ def _run(
                 )
             _publish(folder, experiment, entries)
     return Outcome(experiment, folder, tuple(stale), tuple(unchanged), time.monotonic() - start)
+
+
+def _frames(folder: Path) -> dict[str, str]:
+    """Hash the frames that a run has left, for what a notebook reads is part of what it depends on."""
+    files = sorted((folder / "frames").glob("*.parquet"))
+    return {file.name: _sha256(file) for file in files}
 
 
 def _publish(folder: Path, experiment: Experiment, entries: Mapping[str, Any]) -> None:
@@ -241,10 +359,13 @@ def _require_data() -> None:
         raise DataError(f"{change} (see data/SHA256SUMS); `git checkout data` restores it")
 
 
-def _require_inputs(plan: Plan, experiment: Experiment) -> None:
-    """Look at what the notebooks start from, so that a fault in it is told before a kernel starts."""
+def _require_inputs(plan: Plan, experiment: Experiment) -> Any:
+    """Look at what the notebooks start from, so that a fault in it is told before a kernel starts.
+
+    Returns the grid of prompts of a plan that asks a model; None of another.
+    """
     declared = _declared(plan)
-    if "released_folder" in declared:
+    if "released_folder" in declared and experiment.replies == "released":
         from fairnb.released import read_benefits  # noqa: PLC0415  (loads pandas; unknown names are told before)
 
         folder = paths.root() / experiment.released_folder if experiment.released_folder else None
@@ -258,6 +379,16 @@ def _require_inputs(plan: Plan, experiment: Experiment) -> None:
             selection = profiles.select_for(experiment, raw)
             prompts.check_for(experiment, selection, template)
             profiles.example_user(selection, experiment)
+            if GENERATION in plan.notebooks:
+                from fairnb import generation  # noqa: PLC0415
+
+                generation.check(experiment)
+                return generation.grid_for(experiment, selection)
+    if experiment.replies not in ("released", "this-run"):
+        from fairnb import frames  # noqa: PLC0415
+
+        frames.run_settings(experiment)
+    return None
 
 
 def _execute_all(
@@ -265,6 +396,7 @@ def _execute_all(
     names: list[str],
     injected: Mapping[str, Mapping[str, Value]],
     folder: Path,
+    key_variable: str,
     announce: Callable[[str], None],
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Execute notebooks, `WORKERS` at a time, each in a process of its own; a failure stops only its dependants."""
@@ -277,7 +409,7 @@ def _execute_all(
             ready = [name for name in waiting if done.issuperset(plan.notebooks[name])]
             for name in ready[: WORKERS - len(running)]:
                 waiting.remove(name)
-                running[name] = _start(name, injected[name], folder), time.monotonic()
+                running[name] = _start(name, injected[name], folder, key_variable), time.monotonic()
             if not running:
                 break
             ended = [name for name, (worker, _) in running.items() if worker.poll() is not None]
@@ -304,7 +436,7 @@ def _execute_all(
         raise NotebookError("; ".join(failures))
 
 
-def _start(name: str, parameters: Mapping[str, Value], folder: Path) -> subprocess.Popen[str]:
+def _start(name: str, parameters: Mapping[str, Value], folder: Path, key_variable: str) -> subprocess.Popen[str]:
     """Start the process that executes a notebook; see `fairnb.kernel`."""
     target, scratch, log = _files(name, folder)
     for file in (target, log):
@@ -313,6 +445,7 @@ def _start(name: str, parameters: Mapping[str, Value], folder: Path) -> subproce
     environment = {
         paths.ROOT_VARIABLE: str(paths.root()),
         paths.FIGURES_VARIABLE: str(folder / "figures"),
+        SETTINGS_VARIABLE: str(folder / "frames" / "settings.json"),
         "TQDM_DISABLE": "1",
         "PYTHONNOUSERSITE": "1",
         "PYTHONUTF8": "1",
@@ -329,7 +462,7 @@ def _start(name: str, parameters: Mapping[str, Value], folder: Path) -> subproce
             stdout=output,
             stderr=subprocess.STDOUT,
             cwd=paths.notebooks(),
-            env=os.environ | environment,
+            env={name: value for name, value in os.environ.items() if name != key_variable} | environment,
             encoding="utf-8",
             start_new_session=True,  # Ctrl-C is for the runner, which stops its workers once and in order
         )
@@ -441,7 +574,7 @@ def _fingerprints(
 ) -> dict[str, str]:
     shared = {
         "inputs": dict(inputs),
-        "settings": experiment.model_dump(),
+        "settings": experiment.matter,
         "versions": versions(),
         "package": _package_hash(),
     }
@@ -480,11 +613,16 @@ def _declared(plan: Plan) -> set[str]:
 def _inputs(plan: Plan, experiment: Experiment) -> dict[str, str]:
     declared = _declared(plan)
     files: list[Path] = []
-    if "released_folder" in declared:
+    if "released_folder" in declared and experiment.replies == "released":
         released = paths.root() / experiment.released_folder if experiment.released_folder else paths.released()
         files += sorted([*paths.published().glob("*.csv"), *paths.released().glob("*.csv"), *released.glob("*.csv")])
     if "template" in declared and experiment.template.endswith(".toml"):
         files.append(paths.root() / experiment.template)
+    if experiment.replies not in ("released", "this-run"):
+        files += sorted((paths.root() / experiment.replies / "frames").glob("*.*"))
+    replies = paths.runs() / experiment.slug / "frames" / "replies.parquet"
+    if GENERATION in plan.notebooks and experiment.base_url and replies.is_file():
+        files.append(replies)
     inputs = {paths.shown(file): _sha256(file) for file in files}
     for file in _data_files(experiment) if "data_folder" in declared else ():
         # Last.fm 1K has 2.4 GB: its size and time say quickly enough whether it is still the same.
@@ -539,6 +677,7 @@ def _save_manifest(
         "inputs": dict(inputs),
         "notebooks": {name: entries[name] for name in plan.notebooks if name in entries},
         "complete": all(name in entries for name in plan.notebooks),
+        "frames": _frames(folder),
     }
     paths.write_text(folder / "manifest.json", json.dumps(manifest, indent=2, ensure_ascii=False) + "\n")
 

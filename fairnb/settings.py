@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
+import os
 import tomllib
 from functools import lru_cache
 from importlib import resources
@@ -23,6 +24,14 @@ SAMPLINGS = ("random", "frequent", "recent-frequent")
 ICLS = ("0-shot", "ICL-1", "ICL-2")
 BENEFITS = ("hit", "rank")
 NOTIONS = ("NSD", "NCSD")
+SIMULATED = "simulated"
+# Where the runner of notebooks leaves all settings for those that a notebook's cell does not name.
+SETTINGS_VARIABLE = "FAIRNB_SETTINGS"
+# How a run is carried out; none of these changes what is asked or what comes out.
+OPERATIONAL = (
+    *("api_key_variable", "concurrency", "requests_per_minute", "tokens_per_minute", "timeout", "retry_seconds"),
+    *("price_input", "price_output", "store"),
+)
 
 
 class Protocol(BaseModel):
@@ -37,9 +46,11 @@ class Protocol(BaseModel):
         The word used in captions. A changed copy deserves a new name.
     ground_truth : {"held-out", "file"}
         The user's held-out last 20 % of interactions, or the ids in the released file's
-        ground-truth column (for ML-1M these are the 80 % of training items).
+        ground-truth column (for ML-1M these are the 80 % of training items; in runs of your own it is the
+        train part).
     matching : {"exact-title", "file-ids"}
         Titles matched to the catalogue exactly after normalising, or the ids the author's matcher gave.
+        In runs of your own titles are matched under either, near spellings as `Experiment.fuzzy` says.
     repeated_ids : {"once", "each"}
         Whether an item that stands twice in a list counts once or each time as a hit.
     rank_without_hit : {"undefined", "zero"}
@@ -139,6 +150,9 @@ class Experiment(BaseModel):
         The name of a `Protocol`.
     released_folder : str
         The folder of benefit tables; empty for the one that comes with the project.
+    replies : str
+        Whose replies are evaluated: ``released`` (those of the paper), ``this-run`` (those that notebook 02
+        of the same run read), or the folder of a run, such as ``runs/sample``.
     data_folder : str
         The folder of the data set's files; empty for the one where fairnb puts them.
     n_users : int
@@ -179,6 +193,56 @@ class Experiment(BaseModel):
         A group with fewer users is shown and marked, and left out of tests.
     seed : int
         The root of all named generators.
+    model : str
+        The model to ask, by the name its server knows; ``simulated`` for the recommender that comes with
+        fairnb and needs no server.
+    base_url : str
+        Address of an OpenAI-compatible server, such as ``http://127.0.0.1:11434/v1``.
+    api_key_variable : str
+        The environment variable that holds the key; the key itself is no setting.
+    system_message : {"system", "user", "none"}
+        Where the template's system message goes: a message of its own, in front of the prompt (for models
+        whose chat template knows no system role), or nowhere.
+    temperature, top_p : float
+        Sent with each request; -1: not sent, the server's default holds.
+    model_seed : int
+        Seed sent with each request; -1: not sent.
+    max_tokens : int
+        Longest reply.
+    stop : str
+        Text at which a reply ends; empty for none.
+    reasoning : {"ignore", "answer"}
+        What to do with a reply that stands in the server's field for reasoning while the answer is empty.
+    repeats : int
+        How often each neutral prompt is asked: the repeats tell the noise beneath every deviation.
+    concurrency : int
+        Requests under way at a time.
+    requests_per_minute, tokens_per_minute : int
+        Limits that the client keeps by itself; 0 for none.
+    timeout : float
+        Seconds to wait for one answer.
+    retry_seconds : float
+        Seconds that a prompt may take with all its retries before it is recorded as failed.
+    price_input, price_output : float
+        Price of a million tokens, in any currency, for the estimate of costs.
+    store : str
+        File of replies: empty for ``runs/replies.sqlite``; an exported file (.jsonl) is read and nothing is asked.
+    fuzzy : float
+        Likeness in percent from which a misspelt title counts as a catalogue title; 0 for exact titles only.
+    min_usable : float
+        Share of replies that must hold a list; with fewer the fairness notebooks stop.
+    sim_bias : str
+        Simulated recommender: share of a list's places that are spoilt where a prompt says a word, such as
+        ``female=0.3``; several separated by commas.
+    sim_gap : str
+        Share of a genre's items that it does not know, such as ``jazz=0.8``.
+    sim_noise, sim_echo, sim_invented : float
+        Shares of a list's places that change from one asking to the next, that repeat a title of the prompt,
+        and that hold a title which does not exist.
+    sim_refusals : str
+        Share of prompts with a word that are refused, such as ``female=0.05``; ``any`` for every prompt.
+    sim_format : str
+        The form of the reply: ``numbered``, ``json``, ...; ``mixed`` for a form per prompt.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -212,6 +276,35 @@ class Experiment(BaseModel):
     permutations: int = Field(default=10_000, ge=100, le=1_000_000)
     min_group: int = Field(default=5, ge=2)
     seed: int = Field(default=ROOT_SEED, ge=0)
+    replies: str = Field(default="released", min_length=1)
+    model: str = ""
+    base_url: str = ""
+    api_key_variable: str = Field(default="OPENAI_API_KEY", pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
+    system_message: Literal["system", "user", "none"] = "system"
+    temperature: float = Field(default=0.0, ge=-1, le=2)
+    top_p: float = Field(default=-1.0, ge=-1, le=1)
+    model_seed: int = Field(default=-1, ge=-1)
+    max_tokens: int = Field(default=1500, ge=1)
+    stop: str = ""
+    reasoning: Literal["ignore", "answer"] = "ignore"
+    repeats: int = Field(default=1, ge=1, le=100)
+    concurrency: int = Field(default=8, ge=1, le=1000)
+    requests_per_minute: int = Field(default=0, ge=0)
+    tokens_per_minute: int = Field(default=0, ge=0)
+    timeout: float = Field(default=120.0, gt=0)
+    retry_seconds: float = Field(default=300.0, ge=0)
+    price_input: float = Field(default=0.0, ge=0)
+    price_output: float = Field(default=0.0, ge=0)
+    store: str = ""
+    fuzzy: float = Field(default=92.0, ge=0, le=100)
+    min_usable: float = Field(default=0.9, ge=0, le=1)
+    sim_bias: str = ""
+    sim_gap: str = ""
+    sim_noise: float = Field(default=0.0, ge=0, le=1)
+    sim_echo: float = Field(default=0.0, ge=0, le=1)
+    sim_invented: float = Field(default=0.0, ge=0, le=1)
+    sim_refusals: str = ""
+    sim_format: str = "numbered"
 
     def __init__(self, **values: Any) -> None:
         try:
@@ -219,12 +312,32 @@ class Experiment(BaseModel):
         except ValidationError as error:
             raise ParameterError(first_line(error, type(self))) from None
 
+    @classmethod
+    def named(cls, name: str, **declared: Any) -> Experiment:
+        """Return the settings of a notebook: what its cell declares, and the rest from the experiment of that name.
+
+        Under the runner of notebooks the rest comes from the experiment that is being run.
+        """
+        file = os.environ.get(SETTINGS_VARIABLE)
+        rest = json.loads(Path(file).read_text("utf-8")) if file else {"name": name, **load_plan(name).parameters}
+        return cls(**{**rest, **declared})
+
     @field_validator(
-        *("alpha", "small_hit", "large_hit", "small_rank", "large_rank", "train_share", "omega"), mode="before"
+        *("alpha", "small_hit", "large_hit", "small_rank", "large_rank", "train_share", "omega", "temperature"),
+        *("top_p", "timeout", "retry_seconds", "price_input", "price_output", "fuzzy", "min_usable"),
+        *("sim_noise", "sim_echo", "sim_invented"),
+        mode="before",
     )
     @classmethod
     def _whole_numbers_are_numbers(cls, value: object) -> object:
         return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+    @field_validator("temperature", "top_p")
+    @classmethod
+    def _sent_or_not(cls, value: float) -> float:
+        if -1 < value < 0:
+            raise ValueError("expected 0 or more, or -1 for not sent")
+        return value
 
     @field_validator("age_split")
     @classmethod
@@ -292,16 +405,21 @@ class Experiment(BaseModel):
         return _listed(self.stratify)
 
     @property
+    def matter(self) -> dict[str, Any]:
+        """The settings that results depend on: all but `OPERATIONAL`."""
+        return self.model_dump(exclude=set(OPERATIONAL))
+
+    @property
     def is_default(self) -> bool:
         """Whether its exhibits are under version control: one of `DEFAULT_EXPERIMENTS` as it comes."""
-        return self.name in DEFAULT_EXPERIMENTS and self == _default(self.name)
+        return self.name in DEFAULT_EXPERIMENTS and self.matter == _default(self.name).matter
 
     @property
     def slug(self) -> str:
         """A folder name: the experiment's name, and a hash of the settings where they differ."""
         if self.is_default:
             return self.name
-        text = json.dumps(self.model_dump(), sort_keys=True)
+        text = json.dumps(self.matter, sort_keys=True)
         return f"{self.name}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 

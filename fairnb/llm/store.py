@@ -1,0 +1,363 @@
+"""The store of replies: an SQLite file with one row per question, written as each reply arrives.
+
+An answer is never written over. A failure is kept with its cause and gives way to the answer of a later try.
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import sqlite3
+import threading
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import closing, suppress
+from dataclasses import asdict, dataclass, fields
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from fairnb import paths
+from fairnb.errors import DataError, FairnbError
+from fairnb.llm.request import KEY_VERSION, Request, key_of
+
+# A reply that came: data, whatever it says. Everything else is a failure that may be asked again.
+ANSWERS = ("answered", "filtered")
+FAILURES = (
+    *("no_choices", "empty_content", "bad_response", "unauthorised", "not_found", "bad_request", "prompt_cut"),
+    *("rate_limited", "server_error", "timeout", "connection"),
+)
+STATUSES = (*ANSWERS, *FAILURES)
+_BUSY_MS = 60_000
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What came back, or why nothing did.
+
+    Attributes
+    ----------
+    key, prompt_id, repeat, base_url, model : str or int
+        Of the request.
+    request : dict
+        `fairnb.llm.request.Request.fields`: all that is in the key.
+    status : str
+        One of `STATUSES`.
+    text, reasoning : str
+        The answer, and what the server puts beside it as reasoning; empty if there is none.
+    finish_reason : str
+    prompt_tokens, completion_tokens : int or None
+        As the server reports them.
+    error : str
+        Cause of a failure, with an excerpt of what came.
+    sent : dict
+        The parameters as they were sent, by the names that the server took.
+    response_id : str
+    attempts : int
+        Requests sent for this reply.
+    seconds : float
+        From the first attempt to the end, waiting included.
+    asked_at : str
+        UTC, ISO 8601.
+    """
+
+    key: str
+    prompt_id: str
+    repeat: int
+    base_url: str
+    model: str
+    request: dict[str, Any]
+    status: str
+    text: str = ""
+    reasoning: str = ""
+    finish_reason: str = ""
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    error: str = ""
+    sent: dict[str, Any] | None = None
+    response_id: str = ""
+    attempts: int = 1
+    seconds: float = 0.0
+    asked_at: str = ""
+    key_version: int = KEY_VERSION
+
+
+COLUMNS = tuple(field.name for field in fields(Reply))
+_JSON = ("request", "sent")
+_TYPES = {
+    **dict.fromkeys(COLUMNS, "TEXT"),
+    **dict.fromkeys(("repeat", "prompt_tokens", "completion_tokens", "attempts", "key_version"), "INTEGER"),
+    "seconds": "REAL",
+    "key": "TEXT PRIMARY KEY",
+}
+_NAMES, _MARKS = ", ".join(COLUMNS), ", ".join("?" * len(COLUMNS))
+_CREATE = f"CREATE TABLE IF NOT EXISTS replies ({', '.join(f'{name} {kind}' for name, kind in _TYPES.items())}) STRICT"
+_INSERT = (
+    f"INSERT INTO replies ({_NAMES}) VALUES ({_MARKS}) ON CONFLICT (key) DO UPDATE SET "  # noqa: S608  (constants)
+    f"{', '.join(f'{name} = excluded.{name}' for name in COLUMNS if name not in ('key', 'attempts'))}, "
+    f"attempts = replies.attempts + excluded.attempts WHERE replies.status NOT IN {ANSWERS}"
+)
+
+
+class Store:
+    """Replies in a file.
+
+    Parameters
+    ----------
+    file : Path
+        An SQLite file, made if it is not there; or an exported file (``.jsonl``), which is read into memory
+        and to which nothing is added.
+
+    Raises
+    ------
+    DataError
+        If the file is no store, or damaged.
+    FairnbError
+        If it cannot be opened or written.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self.file = Path(file)
+        self.read_only = self.file.suffix == ".jsonl"
+        if self.read_only and not self.file.is_file():
+            raise DataError(f"{paths.shown(self.file)}: no such file; expected replies written by `fairnb replies`")
+        try:
+            if not self.read_only:
+                self.file.parent.mkdir(parents=True, exist_ok=True)
+            self._db = sqlite3.connect(":memory:" if self.read_only else self.file, check_same_thread=False)
+            self._db.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
+            # Two processes may write; a reply is on the disk before it counts, so that neither kill -9 nor a power
+            # cut takes it away.
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute("PRAGMA synchronous = FULL")
+            self._db.execute(_CREATE)
+            found = [row[1] for row in self._db.execute("PRAGMA table_info(replies)")]
+            state = self._db.execute("PRAGMA quick_check(1)").fetchone()[0]
+        except sqlite3.DatabaseError as error:
+            raise self._trouble(error) from None
+        except OSError as error:
+            raise FairnbError(f"{paths.shown(self.file)}: cannot be opened ({error.strerror})") from None
+        if state != "ok" or sorted(found) != sorted(COLUMNS):
+            raise DataError(
+                f"{paths.shown(self.file)}: {'damaged' if state != 'ok' else 'not a store of replies'}; move it away"
+                f"{' (`fairnb replies salvage` writes what can be read)' if state != 'ok' else ''}"
+            )
+        if self.read_only:
+            self._insert(read_lines(self.file))
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    def _trouble(self, error: sqlite3.Error) -> FairnbError:
+        where = paths.shown(self.file)
+        text = str(error)
+        if "full" in text or "I/O" in text:
+            return FairnbError(f"{where}: {text}; free some space there; all earlier replies are kept")
+        if "readonly" in text or "unable to open" in text:
+            return FairnbError(f"{where}: {text}; make the folder writable, or name another file with store")
+        if "locked" in text:
+            return FairnbError(f"{where}: another process has kept it for {_BUSY_MS // 1000} s; wait for its end")
+        return DataError(f"{where}: not a store of replies, or damaged ({text}); move it away, or name another file")
+
+    def _insert(self, replies: Iterable[Reply]) -> int:
+        try:
+            with self._db:
+                before = self._db.total_changes
+                self._db.executemany(_INSERT, (_row(reply) for reply in replies))
+                return self._db.total_changes - before
+        except sqlite3.Error as error:
+            raise self._trouble(error) from None
+
+    def add(self, replies: Iterable[Reply]) -> int:
+        """Write replies; an answer that is there stays. Returns how many rows changed.
+
+        Raises
+        ------
+        FairnbError
+            If the file is an exported one, the disk is full, or another process holds it too long.
+        """
+        if self.read_only:
+            raise FairnbError(f"{paths.shown(self.file)}: an exported file, which is only read; name a .sqlite file")
+        return self._insert(replies)
+
+    def read(self, keys: Collection[str] | None = None) -> Iterator[Reply]:
+        """Return the replies of some keys, or all of them, in the order of their keys."""
+        try:
+            if keys is None:
+                yield from map(_reply, self._db.execute(f"SELECT {_NAMES} FROM replies ORDER BY key"))  # noqa: S608
+                return
+            self._db.execute("CREATE TEMP TABLE IF NOT EXISTS wanted (key TEXT PRIMARY KEY)")
+            self._db.execute("DELETE FROM wanted")
+            self._db.executemany("INSERT OR IGNORE INTO wanted VALUES (?)", ((key,) for key in keys))
+            self._db.commit()
+            rows = self._db.execute(f"SELECT {_NAMES} FROM replies JOIN wanted USING (key) ORDER BY key")  # noqa: S608
+            yield from map(_reply, rows)
+        except sqlite3.Error as error:
+            raise self._trouble(error) from None
+
+    def statuses(self, keys: Collection[str]) -> dict[str, str]:
+        """Return the status of each key that is there."""
+        known = dict(self._db.execute("SELECT key, status FROM replies"))
+        return {key: known[key] for key in keys if key in known}
+
+    def counts(self) -> list[tuple[str, str, str, int]]:
+        """Count replies: (model, base_url, status, rows)."""
+        query = (
+            "SELECT model, base_url, status, count(*) FROM replies GROUP BY model, base_url, status ORDER BY 1, 2, 3"
+        )
+        return list(self._db.execute(query))
+
+
+class Writer:
+    """Writes replies from a thread of its own; what has waited together is committed together.
+
+    Parameters
+    ----------
+    store : Store
+    written : callable
+        Called, in the writer's thread, with each list of replies once it is on the disk.
+    broken : callable
+        Called once, in the writer's thread, with the error that keeps it from writing.
+    """
+
+    def __init__(self, store: Store, written: Any, broken: Any) -> None:
+        self._store, self._written, self._broken = store, written, broken
+        self._queue: queue.SimpleQueue[Reply | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="fairnb-store", daemon=True)
+        self._thread.start()
+
+    def put(self, reply: Reply) -> None:
+        """Hand over a reply."""
+        self._queue.put(reply)
+
+    def close(self) -> None:
+        """Wait until everything handed over is written."""
+        self._queue.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        last = False
+        while not last:
+            batch = [self._queue.get()]
+            with suppress(queue.Empty):
+                while True:
+                    batch.append(self._queue.get_nowait())
+            last = None in batch
+            replies = [reply for reply in batch if reply is not None]
+            try:
+                self._store.add(replies)
+            except FairnbError as error:
+                self._broken(error)
+                return
+            self._written(replies)
+
+
+def now() -> str:
+    """Return the time for `Reply.asked_at`."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def reply_to(request: Request, status: str, **values: Any) -> Reply:
+    """Make the reply to a request."""
+    head = {name: getattr(request, name) for name in ("prompt_id", "repeat", "base_url", "model")}
+    return Reply(key=request.key, request=request.fields, status=status, **head, **values)
+
+
+def export(store: Store, file: Path, model: str = "") -> int:
+    """Write replies as JSON lines, one a reply, for sharing. Returns how many.
+
+    Raises
+    ------
+    FairnbError
+        If the file cannot be written.
+    """
+    lines = [_line(reply) for reply in store.read() if not model or reply.model == model]
+    paths.write_text(file, "".join(lines))
+    return len(lines)
+
+
+def read_lines(file: Path) -> list[Reply]:
+    """Read replies that `export` wrote.
+
+    Raises
+    ------
+    DataError
+        If a line is no reply, or its key is not that of its request. A last line without its end (a copy that
+        was cut off) counts as such a line too.
+    """
+    replies = []
+    where = paths.shown(file)
+    try:
+        lines = file.read_text("utf-8").split("\n")
+    except UnicodeDecodeError:
+        raise DataError(f"{where}: not text in UTF-8; expected replies written by `fairnb replies export`") from None
+    except OSError as error:
+        raise DataError(f"{where}: cannot be read ({error.strerror})") from None
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            reply = Reply(**json.loads(line))
+        except (ValueError, TypeError) as error:
+            cut = number == len(lines)
+            raise DataError(
+                f"{where}, line {number}: {'cut off' if cut else 'not a reply'} ({error}); expected one that "
+                f"`fairnb replies export` wrote; {'copy the file again' if cut else 'take the line out'}"
+            ) from None
+        good = isinstance(reply.request, Mapping) and isinstance(reply.text, str) and reply.status in STATUSES
+        if not good or reply.key != key_of(dict(reply.request)):
+            raise DataError(
+                f"{where}, line {number}: its key is not that of its request, or its status is unknown; "
+                f"a changed reply is no reply; take the line out"
+            )
+        replies.append(reply)
+    return replies
+
+
+def _line(reply: Reply) -> str:
+    return json.dumps(asdict(reply), ensure_ascii=True, sort_keys=True) + "\n"
+
+
+def _row(reply: Reply) -> tuple[Any, ...]:
+    values = asdict(reply)
+    for name in _JSON:
+        values[name] = json.dumps(values[name], ensure_ascii=False, sort_keys=True)
+    return tuple(_storable(values[name]) for name in COLUMNS)
+
+
+def _storable(value: Any) -> Any:
+    # A server can send half a surrogate pair, which no UTF-8 file can hold.
+    return value.encode("utf-8", "replace").decode("utf-8") if isinstance(value, str) else value
+
+
+def _reply(row: tuple[Any, ...]) -> Reply:
+    values = dict(zip(COLUMNS, row, strict=True))
+    for name in _JSON:
+        values[name] = json.loads(values[name])
+    return Reply(**values)
+
+
+def salvage(file: Path, to: Path) -> tuple[int, int]:
+    """Write what can still be read of a damaged store as JSON lines. Returns (readable, lost) rows."""
+    readable: list[str] = []
+    lost = 0
+    with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as db:
+        try:
+            numbers = range(1, 1 + (db.execute("SELECT max(rowid) FROM replies").fetchone()[0] or 0))
+        except sqlite3.DatabaseError as error:
+            raise DataError(f"{paths.shown(file)}: nothing can be read of it ({error})") from None
+        for number in numbers:
+            try:
+                found = db.execute(f"SELECT {_NAMES} FROM replies WHERE rowid = ?", (number,)).fetchone()  # noqa: S608
+                if found:
+                    readable.append(_line(_reply(found)))
+            except (sqlite3.DatabaseError, ValueError):
+                lost += 1
+    paths.write_text(to, "".join(readable))
+    return len(readable), lost
