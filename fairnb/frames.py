@@ -51,6 +51,11 @@ def folder(experiment: Experiment) -> Path:
     return Path(named).parent / "frames" if named else paths.runs() / experiment.slug / "frames"
 
 
+def run_folder(experiment: Experiment) -> str:
+    """Return the folder of an experiment's run as the setting ``replies`` takes it, such as ``runs/sample``."""
+    return paths.shown(folder(experiment).parent)
+
+
 def evaluated(experiment: Experiment) -> Path:
     """Return the folder of frames whose replies an experiment evaluates.
 

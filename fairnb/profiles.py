@@ -87,6 +87,15 @@ def select_for(experiment: Experiment, raw: Raw) -> Selection:
     )
 
 
+# What decides who is drawn and how their interactions are split, with the settings that fit both bundled samples.
+_PLAIN = Experiment().model_dump(
+    include={
+        *("data_folder", "n_users", "min_interactions", "max_interactions", "attributes", "missing", "stratify"),
+        *("train_share", "age_split", "profile_length", "context_length", "seed"),
+    }
+)
+
+
 def select_companions(experiment: Experiment, selection: Selection) -> list[Selection]:
     """Return a selection together with one of the other bundled sample, drawn by the same settings.
 
@@ -94,8 +103,7 @@ def select_companions(experiment: Experiment, selection: Selection) -> list[Sele
     sample, and with data that are not bundled, there is the one data set that the reader named.
     """
     bundled = ("sample-songs", "sample-films")
-    plain = Experiment(name="sample", dataset=experiment.dataset, example_user=experiment.example_user)
-    fits = experiment.dataset in bundled and experiment == plain
+    fits = experiment.dataset in bundled and all(getattr(experiment, name) == value for name, value in _PLAIN.items())
     others = [name for name in bundled if fits and name != experiment.dataset]
     named = [experiment.model_copy(update={"dataset": name, "data_folder": ""}) for name in others]
     return [selection, *(select_for(other, open_data(other)) for other in named)]

@@ -9,7 +9,10 @@ from fairnb.benefits import benefits
 from fairnb.generation import NOT_ASKED
 from fairnb.matching import Catalogue, rank_items
 from fairnb.parsing import Parsed, parse
+from fairnb.profiles import Selection, passion_for
+from fairnb.prompts import GROUP_COLUMN
 from fairnb.settings import Experiment, Protocol
+from fairnb.titles import match_key
 
 _CONDITION = ["sampling", "icl", "counterfactual", "demographics", "stated"]
 
@@ -56,7 +59,8 @@ def rank(
         A row per user, prompt and repeat: ``reply``, ``user_id``, ``prompt_id``, ``repeat``, ``status``, ``note``,
         ``n_items`` (0 unless ok), ``n_matched``, ``n_history``, ``n_invented``, ``n_ambiguous``, ``n_repeated``.
     rankings : DataFrame
-        A row per item of each list; see `fairnb.matching.rank_items`. Lists that are not ok are not in it.
+        A row per item of each list; see `fairnb.matching.rank_items` (``repeat`` there is ``repeat_of_item`` here),
+        and ``item``, the same for the same item or the same unknown title. Lists that are not ok are not in it.
     """
     lists = listed(grid, experiment.repeats)
     keys = list(zip(lists["prompt_id"], lists["repeat"], strict=True))
@@ -72,6 +76,8 @@ def rank(
     rankings = rank_items(usable, Catalogue(items, fuzzy=experiment.fuzzy), owner)
     rankings = rankings.rename(columns={"repeat": "repeat_of_item"}).assign(reply=rankings["reply"].astype("int64"))
     rankings = rankings.merge(lists[["reply", "user_id", "prompt_id", "repeat"]], on="reply", how="left")
+    keys_of_titles = "title " + rankings["title"].map(match_key)
+    rankings["item"] = rankings["item_id"].astype("string").fillna(keys_of_titles)
     counts = pd.DataFrame(
         {
             "n_items": rankings.groupby("reply").size(),
@@ -84,6 +90,24 @@ def rank(
     )
     lists = lists.merge(counts, left_on="reply", right_index=True, how="left")
     return lists.fillna(dict.fromkeys(counts, 0)).astype(dict.fromkeys(counts, "int64")), rankings
+
+
+def truth(interactions: pd.DataFrame, protocol: Protocol) -> pd.DataFrame:
+    """Return the ground truth of a protocol: ``user_id`` and ``item_id`` of the held-out part, or of the train part."""
+    part = "test" if protocol.ground_truth == "held-out" else "train"
+    return interactions.loc[interactions["part"] == part, ["user_id", "item_id"]].drop_duplicates()
+
+
+def group_columns(experiment: Experiment) -> dict[str, str]:
+    """Return the stated attributes, each with the column of the users that holds its groups."""
+    return {attribute: GROUP_COLUMN.get(attribute, attribute) for attribute in experiment.stated}
+
+
+def profile_texts(experiment: Experiment, selection: Selection, user: object, sampling: str = "frequent") -> list[str]:
+    """Name the items of a user's profile, in its order."""
+    passion = passion_for(experiment, selection.train)
+    rows = passion[(passion["user_id"] == user) & (passion["sampling"] == sampling)].sort_values("place")
+    return selection.dataset.item_texts().loc[rows["item_id"]].tolist()
 
 
 def score(
@@ -113,8 +137,6 @@ def score(
         Frame ``benefits``: a row per user and condition, and one per repeat of a neutral prompt (``repeat`` above
         0, under counterfactual = no only).
     """
-    part = "test" if protocol.ground_truth == "held-out" else "train"
-    truth = interactions.loc[interactions["part"] == part, ["user_id", "item_id"]]
     matched = rankings[rankings["item_id"].notna()]
     if protocol.repeated_ids == "once":
         # Repeats are taken out after matching, those of titles that no catalogue knows too.
@@ -125,7 +147,7 @@ def score(
     ranked = matched[["reply", "item_id"]].assign(
         rank=places.astype("int64"), item_id=matched["item_id"].astype("int64")
     )
-    scored = benefits(ranked, truth, lists[["reply", "user_id"]], k, protocol)
+    scored = benefits(ranked, truth(interactions, protocol), lists[["reply", "user_id"]], k, protocol)
     scored = lists.merge(scored, on="reply", validate="one_to_one")
     conditions = grid[["user_id", "prompt_id", "sampling", "icl", "counterfactual", "demographics", "value"]]
     joined = conditions.rename(columns={"value": "stated"}).merge(scored, on=["user_id", "prompt_id"], how="left")
