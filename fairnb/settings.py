@@ -514,4 +514,7 @@ def first_line(error: ValidationError, model: type[BaseModel]) -> str:
     message = first["msg"].removeprefix("Value error, ")
     if not field:
         return message
+    if field == "api_key_variable":
+        # Whoever puts the key itself here must not find it in a log.
+        return f"{field}: expected the name of an environment variable, such as OPENAI_API_KEY, and not the key itself"
     return f"{field} = {first['input']!r:.80}: {message[0].lower()}{message[1:]}"

@@ -1,5 +1,6 @@
 """Settings: one default, strict types, a folder of its own for every other choice, and files that say what is wrong."""
 
+import json
 import math
 import os
 import subprocess
@@ -14,9 +15,11 @@ from fairnb.errors import ParameterError
 from fairnb.settings import (
     BENEFIT_FILES,
     DEFAULT_EXPERIMENTS,
+    OPERATIONAL,
     PAPER,
     PROTOCOLS,
     RELEASED,
+    SETTINGS_VARIABLE,
     Experiment,
     Plan,
     Protocol,
@@ -60,6 +63,35 @@ def test_the_default_is_the_released_experiment():
         "permutations": 10_000,
         "min_group": 5,
         "seed": 20240502,
+        "replies": "released",
+        "model": "",
+        "base_url": "",
+        "api_key_variable": "OPENAI_API_KEY",
+        "system_message": "system",
+        "temperature": 0.0,
+        "top_p": -1.0,
+        "model_seed": -1,
+        "max_tokens": 1500,
+        "stop": "",
+        "reasoning": "ignore",
+        "repeats": 1,
+        "concurrency": 8,
+        "requests_per_minute": 0,
+        "tokens_per_minute": 0,
+        "timeout": 120.0,
+        "retry_seconds": 300.0,
+        "price_input": 0.0,
+        "price_output": 0.0,
+        "store": "",
+        "fuzzy": 92.0,
+        "min_usable": 0.9,
+        "sim_bias": "",
+        "sim_gap": "",
+        "sim_noise": 0.0,
+        "sim_echo": 0.0,
+        "sim_invented": 0.0,
+        "sim_refusals": "",
+        "sim_format": "numbered",
     }
     assert Experiment().is_default
     assert Experiment().slug == "released"
@@ -98,14 +130,63 @@ OTHERS = [
     {"permutations": 1_000_000},
     {"min_group": 2},
     {"seed": 0},
+    {"replies": "this-run"},
+    {"model": "tiny"},
+    {"base_url": "http://127.0.0.1:9/v1"},
+    {"system_message": "user"},
+    {"temperature": -1},
+    {"top_p": 0.5},
+    {"model_seed": 0},
+    {"max_tokens": 16},
+    {"stop": "4."},
+    {"reasoning": "answer"},
+    {"repeats": 2},
+    {"fuzzy": 0},
+    {"min_usable": 0.5},
+    {"sim_bias": "female=0.1"},
+    {"sim_gap": "jazz=0.1"},
+    {"sim_noise": 0.1},
+    {"sim_echo": 0.1},
+    {"sim_invented": 0.1},
+    {"sim_refusals": "any=0.1"},
+    {"sim_format": "json"},
 ]
+HOW = [
+    {"api_key_variable": "MY_KEY"},
+    {"concurrency": 2},
+    {"requests_per_minute": 10},
+    {"tokens_per_minute": 10},
+    {"timeout": 1},
+    {"retry_seconds": 0},
+    {"price_input": 1},
+    {"price_output": 1},
+    {"store": "mine.sqlite"},
+]
+
+
+def test_how_a_run_is_carried_out_changes_no_folder():
+    assert {name for values in HOW for name in values} == set(OPERATIONAL)
+    assert {Experiment(**values).slug for values in HOW} == {"released"}
+    assert all(Experiment(**values).is_default for values in HOW)
+
+
+def test_a_notebook_takes_what_its_cell_does_not_name_from_its_experiment(tmp_path, monkeypatch):
+    named = Experiment.named("sample", k=5)
+    assert (named.name, named.dataset, named.model, named.k) == ("sample", "sample-songs", "simulated", 5)
+    assert Experiment.named("sample").is_default
+    assert not named.is_default
+    file = tmp_path / "settings.json"
+    file.write_text(json.dumps(Experiment(name="mine", dataset="ml100k", omega=0.5).model_dump()))
+    monkeypatch.setenv(SETTINGS_VARIABLE, str(file))
+    run = Experiment.named("sample", k=5)
+    assert (run.name, run.dataset, run.omega, run.k) == ("mine", "ml100k", 0.5, 5)
 
 
 def test_any_other_choice_has_another_folder():
     slugs = [Experiment(**values).slug for values in OTHERS]
     assert len({*slugs, "released"}) == len(OTHERS) + 1
     assert not any(Experiment(**values).is_default for values in OTHERS)
-    assert {name for values in OTHERS for name in values} == set(Experiment.model_fields)
+    assert {name for values in [*OTHERS, *HOW] for name in values} == set(Experiment.model_fields)
     assert slugs[0].startswith("mine-")
     assert all(slug.startswith("released-") and len(slug) == len("released-12345678") for slug in slugs[1:])
 
@@ -151,6 +232,19 @@ def test_a_whole_number_is_a_number():
         ({"attributes": " "}, "attributes is empty; expected one or more columns of the users"),
         ({"stratify": "age,age"}, "stratify = 'age,age': a name stands twice"),
         ({"min_interactions": 60, "max_interactions": 50}, "min_interactions = 60 must not be above max_interactions"),
+        ({"temperature": -0.5}, "temperature = -0.5: expected 0 or more, or -1 for not sent"),
+        ({"top_p": -0.01}, "top_p = -0.01: expected 0 or more, or -1 for not sent"),
+        ({"temperature": 2.1}, "temperature = 2.1: input should be less than or equal to 2"),
+        ({"model_seed": -2}, "model_seed = -2: input should be greater than or equal to -1"),
+        ({"repeats": 0}, "repeats = 0: input should be greater than or equal to 1"),
+        ({"concurrency": 0}, "concurrency = 0"),
+        ({"timeout": 0}, "timeout = 0.0: input should be greater than 0"),
+        ({"fuzzy": 101}, "fuzzy = 101.0: input should be less than or equal to 100"),
+        ({"min_usable": 1.1}, "min_usable = 1.1: input should be less than or equal to 1"),
+        ({"sim_noise": -0.1}, "sim_noise = -0.1: input should be greater than or equal to 0"),
+        ({"system_message": "System"}, "system_message = 'System': input should be 'system', 'user' or 'none'"),
+        ({"api_key_variable": "sk-123"}, "api_key_variable: expected the name of an environment variable"),
+        ({"replies": ""}, "replies = ''"),
         ({"k": 0}, "k = 0: input should be greater than or equal to 1"),
         ({"protocol": "Paper"}, "protocol = 'Paper': input should be 'released' or 'paper'"),
         ({"released_folder": Path("x")}, "released_folder = "),
@@ -222,14 +316,18 @@ def test_the_shipped_plans_are_whole():
         assert plan.name == name
         for notebook in plan.notebooks:
             assert (ROOT / "notebooks" / f"{notebook}.ipynb").is_file()
-    run = [notebook for name in DEFAULT_EXPERIMENTS for notebook in load_plan(name).notebooks]
+    run = {notebook for name in DEFAULT_EXPERIMENTS for notebook in load_plan(name).notebooks}
     assert sorted(run) == sorted(file.stem for file in (ROOT / "notebooks").glob("*.ipynb"))
     assert load_plan("released").parameters == {}
-    assert load_plan("sample").parameters == {"dataset": "sample-songs"}
+    sample = load_plan("sample").parameters
+    assert (sample["dataset"], sample["model"], sample["replies"]) == ("sample-songs", "simulated", "this-run")
+    example = tomllib.loads((ROOT / "fairnb" / "example.toml").read_text("utf-8"))
+    assert Plan(**example).notebooks == load_plan("sample").notebooks
+    assert Experiment(name=example["name"], **example["parameters"]).replies == "this-run"
 
 
 def test_the_sample_is_a_default_experiment_as_it_comes_and_no_other_of_that_name():
-    assert Experiment(name="sample", dataset="sample-songs").is_default
+    assert Experiment(name="sample", **load_plan("sample").parameters).is_default
     assert Experiment(name="sample", dataset="sample-songs").slug == "sample"
     for values in ({"dataset": "sample-films"}, {"dataset": "lastfm1k"}, {"dataset": "sample-songs", "seed": 1}):
         assert not Experiment(name="sample", **values).is_default
