@@ -23,7 +23,7 @@ from fairnb import __version__, paths
 from fairnb.errors import DataError, FairnbError, NotebookError, ParameterError
 from fairnb.llm.request import put_right
 from fairnb.notebook import VOLATILE_TAG, WRITTEN_TYPE, Parameter, Value, read_cell
-from fairnb.settings import SETTINGS_VARIABLE, Experiment, Plan, load_plan
+from fairnb.settings import OPERATIONAL, SETTINGS_VARIABLE, Experiment, Plan, load_plan
 
 if TYPE_CHECKING:
     from fairnb.collecting import Asking
@@ -114,7 +114,12 @@ def resolve(plan: Plan, given: Mapping[str, object]) -> tuple[Experiment, dict[s
     experiment = Experiment(name=plan.name, **values)
     _require_own_replies(plan, experiment)
     injected = {
-        notebook: {name: value for name, value in values.items() if name in cell and cell[name].default != value}
+        notebook: {
+            name: value
+            for name, value in values.items()
+            # How a model is asked is the runner's affair: the notebook reads the replies, however they came.
+            if name in cell and cell[name].default != value and name not in OPERATIONAL
+        }
         for notebook, cell in cells.items()
     }
     return experiment, injected
@@ -309,6 +314,7 @@ def _run(
         # What the stale ones wrote last time must not be taken for what they write now.
         _drop_strangers(folder / "figures", entries)
         for name, entry in _execute_all(plan, stale, injected, folder, experiment.api_key_variable, announce):
+            _require_own_exhibits(name, entry, entries)
             entries[name] = {"fingerprint": prints[name], "parameters": injected[name], **entry}
             _save_manifest(folder, plan, experiment, inputs, entries)
         _save_manifest(folder, plan, experiment, inputs, entries)
@@ -352,6 +358,16 @@ def changed_data() -> list[str]:
         elif _sha256(file) != digest:
             changed.append(f"data/{name}: not as committed")
     return changed
+
+
+def _require_own_exhibits(name: str, entry: Mapping[str, Any], others: Mapping[str, Any]) -> None:
+    """See that no notebook writes over what another one of the same run wrote."""
+    for other, known in others.items():
+        both = sorted(set(entry["exhibits"]) & set(known["exhibits"]))
+        if both and other != name:
+            raise NotebookError(
+                f"notebooks/{name}.ipynb: writes {both[0]}, which {other} writes too; give one of them another name"
+            )
 
 
 def _require_data() -> None:

@@ -30,7 +30,7 @@ SETTINGS_VARIABLE = "FAIRNB_SETTINGS"
 # How a run is carried out; none of these changes what is asked or what comes out.
 OPERATIONAL = (
     *("api_key_variable", "concurrency", "requests_per_minute", "tokens_per_minute", "timeout", "retry_seconds"),
-    *("price_input", "price_output", "store"),
+    "store",
 )
 
 

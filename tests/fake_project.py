@@ -11,6 +11,7 @@ import nbformat
 import psutil
 
 from fairnb.released import COLUMNS
+from fairnb.settings import load_plan
 
 NAMES = ("00_start_here", "03_nsd_ncsd", "04_intrinsic_fairness", "05_figures")
 # The notebook of the other default experiment, which reads no benefit table.
@@ -20,9 +21,17 @@ dataset: str = "sample-songs"  # data set
 k: int = 3  # items to ask for
 seed: int = 20240502  # root of all random numbers
 """
+GENERATION = "02_generation"
+# The cell of the notebook that collects replies, with the settings that the plan of `sample` names.
+GENERATION_PARAMETERS = "".join(
+    f"{name}: {type(value).__name__} = {value!r}  # {name}\n"
+    for name, value in load_plan("sample").parameters.items()
+    if name != "replies"
+)
 PARAMETERS = """\
 dataset: str = "lastfm1k"  # data set
 protocol: str = "released"  # protocol
+replies: str = "released"  # whose replies
 released_folder: str = ""  # folder of tables
 alpha: float = 0.05  # level
 permutations: int = 10000  # how many
@@ -84,6 +93,7 @@ def make_project(root: Path) -> Path:
     for name in NAMES:
         put(root, name)
     put(root, SAMPLE, parameters=SAMPLE_PARAMETERS)
+    put(root, GENERATION, parameters=GENERATION_PARAMETERS)
     return root
 
 

@@ -115,7 +115,7 @@ def rerun(good, tmp_path, monkeypatch):
     monkeypatch.setenv("FAIRNB_ROOT", str(root))
     wanted: list[str] = []
 
-    def write_alike(plan, names, injected, folder, announce):
+    def write_alike(plan, names, injected, folder, key_variable, announce):
         for name in names:
             wanted.append(name)
             target, _, _ = pipeline._files(name, folder)

@@ -141,6 +141,8 @@ OTHERS = [
     {"stop": "4."},
     {"reasoning": "answer"},
     {"repeats": 2},
+    {"price_input": 1},
+    {"price_output": 1},
     {"fuzzy": 0},
     {"min_usable": 0.5},
     {"sim_bias": "female=0.1"},
@@ -158,8 +160,6 @@ HOW = [
     {"tokens_per_minute": 10},
     {"timeout": 1},
     {"retry_seconds": 0},
-    {"price_input": 1},
-    {"price_output": 1},
     {"store": "mine.sqlite"},
 ]
 
@@ -327,10 +327,11 @@ def test_the_shipped_plans_are_whole():
 
 
 def test_the_sample_is_a_default_experiment_as_it_comes_and_no_other_of_that_name():
-    assert Experiment(name="sample", **load_plan("sample").parameters).is_default
-    assert Experiment(name="sample", dataset="sample-songs").slug == "sample"
-    for values in ({"dataset": "sample-films"}, {"dataset": "lastfm1k"}, {"dataset": "sample-songs", "seed": 1}):
-        assert not Experiment(name="sample", **values).is_default
+    plain = load_plan("sample").parameters
+    assert Experiment(name="sample", **plain).is_default
+    assert Experiment(name="sample", **plain).slug == "sample"
+    for values in ({"dataset": "sample-films"}, {"dataset": "lastfm1k"}, {"seed": 1}, {"sim_bias": ""}):
+        assert not Experiment(name="sample", **{**plain, **values}).is_default
 
 
 def test_lists_of_attributes_are_read():

@@ -573,11 +573,21 @@ class _Listener:
         return "\t".join((self.user, self.gender, self.age, self.country, date))
 
 
-def _songs_of(root: int) -> dict[str, bytes]:
-    catalogue = sorted(songs(), key=lambda song: _digest("song", song.track, song.artist))
+def song_rarity(root: int = ROOT_SEED) -> dict[Song, int]:
+    """Draw how little known each song is in the made-up world of the sample.
+
+    Lower is better known; recent songs are better known. It is one and the same for all listeners, and made up: it
+    says nothing about the real songs.
+    """
     draws = _Draws(root, "lastfm-1k", "songs")
-    rarity = [draws.below(1000) + 8 * (2009 - song.year) for song in catalogue]
-    order = sorted(range(len(catalogue)), key=lambda place: (rarity[place], place))
+    catalogue = sorted(songs(), key=lambda song: _digest("song", song.track, song.artist))
+    return {song: draws.below(1000) + 8 * (2009 - song.year) for song in catalogue}
+
+
+def _songs_of(root: int) -> dict[str, bytes]:
+    rarity = song_rarity(root)
+    catalogue = list(rarity)
+    order = sorted(range(len(catalogue)), key=lambda place: (rarity[catalogue[place]], place))
     popularity = {place: _long_tail(rank, 40) for rank, place in enumerate(order)}
 
     profile = ["#id\tgender\tage\tcountry\tregistered"]

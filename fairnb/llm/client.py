@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from fairnb.errors import FairnbError
+from fairnb.errors import ParameterError
 from fairnb.llm import responses
 from fairnb.llm.request import Request
 from fairnb.llm.responses import Outcome
@@ -127,6 +127,8 @@ def ask(
     KeyboardInterrupt
         After Ctrl-C (or the kernel's stop button), once the answers under way have come and are stored; a second
         Ctrl-C drops those under way.
+    ParameterError
+        If the key cannot be sent as a header.
     FairnbError
         If the store cannot be written; nothing more is asked then.
     """
@@ -145,15 +147,18 @@ def ask(
 
     thread = threading.Thread(target=work, name="fairnb-client", daemon=True)
     thread.start()
-    interrupts = 0
+    interrupts = heard = 0
     while not ended.is_set():
         try:
+            # Inside, so that a second Ctrl-C during the announcement of the first is caught too.
+            if interrupts > heard:
+                heard = interrupts
+                session.interrupt(drop=interrupts > 1)
+                if interrupts == 1:
+                    announce(f"stopping: {session.under_way} answers are under way; Ctrl-C again drops them")
             ended.wait(0.5)
         except KeyboardInterrupt:
             interrupts += 1
-            session.interrupt(drop=interrupts > 1)
-            if interrupts == 1:
-                announce(f"stopping: {session.under_way} answers are under way; Ctrl-C again drops them")
     thread.join()
     if failed:
         raise failed[0]
@@ -191,6 +196,11 @@ class _Session:
     ) -> None:
         if len({request.base_url for request in requests}) > 1:
             raise ValueError("requests: to several servers; expected one")
+        key = key.strip()  # a line end from a file of variables
+        if not (key.isascii() and key.isprintable()) or " " in key:
+            raise ParameterError(
+                "the API key: holds blanks, line ends or letters outside ASCII; set the variable to the key alone"
+            )
         self.tally = Tally(wanted=len(requests))
         self.under_way = 0
         self._waiting = list(reversed(requests))
@@ -198,7 +208,8 @@ class _Session:
         self._accept_reasoning, self._progress, self._announce = accept_reasoning, progress, announce
         self._paused_until = self._next_start = 0.0
         self._in_a_row = self._answered = 0
-        self._broken: list[FairnbError] = []
+        self._broken: list[BaseException] = []
+        self._interrupted = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._client: Any = None
@@ -208,24 +219,28 @@ class _Session:
         import openai  # noqa: PLC0415  (loads slowly)
 
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        if self._interrupted:  # before there was a loop to tell
+            self._end("interrupted")
         start = time.monotonic()
         writer = Writer(self._store, self._written, self._write_failed)
         try:
             with self._drawn():
-                if self._waiting:
-                    self._client = openai.AsyncOpenAI(
-                        base_url=self._waiting[0].base_url,
-                        api_key=self._key or "none",
-                        max_retries=0,
-                        timeout=self._limits.timeout,
-                    )
-                    async with self._client:
-                        # The first question goes alone: a server that is loading, a wrong key or a wrong model
-                        # shows on one request and not on sixty-four.
-                        await self._run_all([self._work(writer, most=1)])
-                        workers = min(self._limits.concurrency, len(self._waiting))
-                        await self._run_all([self._work(writer) for _ in range(workers)])
-                await asyncio.to_thread(writer.close)
+                try:
+                    if self._waiting:
+                        self._client = openai.AsyncOpenAI(
+                            base_url=self._waiting[0].base_url,
+                            api_key=self._key or "none",
+                            max_retries=0,
+                            timeout=self._limits.timeout,
+                        )
+                        async with self._client:
+                            # The first question goes alone: a server that is loading, a wrong key or a wrong model
+                            # shows on one request and not on sixty-four.
+                            await self._run_all([self._work(writer, most=1)])
+                            workers = min(self._limits.concurrency, len(self._waiting))
+                            await self._run_all([self._work(writer) for _ in range(workers)])
+                finally:
+                    await asyncio.to_thread(writer.close)
         finally:
             self.tally.seconds = time.monotonic() - start
         if self._broken:
@@ -239,6 +254,7 @@ class _Session:
 
     def interrupt(self, *, drop: bool) -> None:
         """Ask for no more; called from another thread."""
+        self._interrupted = True
         if self._loop is not None:
             with suppress(RuntimeError):  # it has just ended by itself
                 self._loop.call_soon_threadsafe(self._end, "interrupted")
@@ -251,7 +267,7 @@ class _Session:
             self.tally.stopped = why
         self._stop.set()
 
-    def _write_failed(self, error: FairnbError) -> None:
+    def _write_failed(self, error: BaseException) -> None:
         self._broken.append(error)
         if self._loop is not None:
             with suppress(RuntimeError):
@@ -279,7 +295,6 @@ class _Session:
             total=self.tally.wanted, unit="reply", desc="asking", file=sys.stderr, mininterval=0.5, dynamic_ncols=True
         ) as self._bar:
             yield
-        self._bar = None
 
     def _say(self, text: str) -> None:
         if self._bar is not None:
@@ -290,11 +305,7 @@ class _Session:
         while self._waiting and not self._stop.is_set() and (most is None or done < most):
             request = self._waiting.pop()
             done += 1
-            self.under_way += 1
-            try:
-                reply, stop = await self._answer(request)
-            finally:
-                self.under_way -= 1
+            reply, stop = await self._answer(request)
             if reply is not None:
                 writer.put(reply)
             if stop:
@@ -303,13 +314,13 @@ class _Session:
     async def _answer(self, request: Request) -> tuple[Reply | None, str]:
         """Ask until there is an answer or no more sense in asking; None if stopped while waiting."""
         start = time.monotonic()
-        attempts, odd, ids = 0, 0, set[str]()
+        attempts, tries, odd, ids = 0, 0, 0, set[str]()
         asked_at = now()
         while True:
             if not await self._turn(request):
                 return None, ""
-            outcome = await self._attempt(request)
-            attempts += 1
+            outcome, sent = await self._attempt(request)
+            tries, attempts = tries + 1, attempts + sent
             spent = time.monotonic() - start
             identity = outcome.values.get("response_id")
             if identity and identity in ids:
@@ -317,13 +328,15 @@ class _Session:
             ids.add(identity or "")
             odd += outcome.status in _FEW
             final = outcome.stop or outcome.status not in _RETRIED or odd >= _FEW_TRIES
-            wait = outcome.retry_after
-            if wait is None:
-                wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** (attempts - 1)) * random.uniform(0.75, 1.25)  # noqa: S311
+            wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** min(tries - 1, 20)) * random.uniform(0.75, 1.25)  # noqa: S311
+            asked = outcome.retry_after
+            if asked is not None:
+                # A server that says "at once" each time would be asked without a pause for all of retry_seconds.
+                wait = asked if asked >= 1 else max(asked, wait)
             why = ""
             if not final and spent + wait > self._limits.retry_seconds:
-                asked = f"; the server asks to wait {wait:.0f} s more" if outcome.retry_after is not None else ""
-                final, why = True, f" (after {attempts} tries in {spent:.0f} s{asked}; see retry_seconds)"
+                longer = f"; the server asks to wait {asked:.0f} s more" if asked else ""
+                final, why = True, f" (after {attempts} tries in {spent:.0f} s{longer}; see retry_seconds)"
             if final:
                 return self._finished(request, outcome, why, attempts=attempts, seconds=round(spent, 3), at=asked_at)
             if outcome.status == "rate_limited":
@@ -382,37 +395,59 @@ class _Session:
         self._say("asking")
         return not self._stop.is_set()
 
-    async def _attempt(self, request: Request) -> Outcome:
+    async def _attempt(self, request: Request) -> tuple[Outcome, int]:
+        """Ask, and once more if the limit of tokens has another name here. Returns how many requests that took."""
+        name = _known_names.get((request.base_url, request.model), _TOKEN_NAMES[0])
+        first, refused = await self._send(request, name)
+        if not refused:
+            return first, 1
+        other = next(word for word in _TOKEN_NAMES if word != name)
+        second, refused = await self._send(request, other)
+        if refused:  # too large a limit is refused under either name, and either message may be the telling one
+            error = f"{first.error}; with {other} instead: {second.error}"
+            second = Outcome(second.status, {**second.values, "error": error}, second.retry_after, second.stop)
+        return second, 2
+
+    async def _send(self, request: Request, name: str) -> tuple[Outcome, bool]:
+        """Send one request; also say whether the name of the limit of tokens was refused."""
         import openai  # noqa: PLC0415  (loaded already)
 
-        place = (request.base_url, request.model)
-        name = _known_names.get(place, _TOKEN_NAMES[0])
         sent = {**request.sampling, name: request.max_tokens}
+        refused = False
+        self.under_way += 1
         try:
-            raw = await self._client.chat.completions.with_raw_response.create(
-                model=request.model, messages=request.messages, **sent
-            )
+            # The client's own timeout starts again with each byte that comes.
+            async with asyncio.timeout(self._limits.timeout):
+                raw = await self._client.chat.completions.with_raw_response.create(
+                    model=request.model, messages=request.messages, **sent
+                )
+            _known_names[request.base_url, request.model] = name
             outcome = responses.read(raw.text, request, accept_reasoning=self._accept_reasoning)
-        except openai.APITimeoutError:
+            if outcome.status not in ANSWERS:
+                text = self._hide(raw.text)
+                outcome = responses.read(text, request, accept_reasoning=self._accept_reasoning)
+        except (openai.APITimeoutError, TimeoutError):
             outcome = responses.failed("timeout", f"no answer within {self._limits.timeout:g} s (see timeout)")
         except openai.APIStatusError as error:
-            body = responses.text_of(error.response)
-            other = next(word for word in _TOKEN_NAMES if word != name)
-            if error.status_code in (400, 422) and name in body and place not in _known_names:
-                _known_names[place] = other
-                return await self._attempt(request)
+            body = self._hide(responses.text_of(error.response))
+            refused = error.status_code in (400, 422) and name in body
             outcome = responses.refused(error.status_code, error.response.headers, body)
+            refused = refused and outcome.status == "bad_request"
         except openai.APIConnectionError as error:
-            outcome = responses.failed("connection", f"no connection ({responses.cause(error)})")
+            why = responses.excerpt(self._hide(responses.cause(error)))
+            outcome = responses.failed("connection", f"no connection ({why}); see that the server runs at base_url")
         except openai.OpenAIError as error:
-            outcome = responses.failed("bad_response", f"{type(error).__name__}: {error}")
-        if outcome.status in ANSWERS:
-            _known_names.setdefault(place, name)
-        text = self._hide(outcome.error)
-        return Outcome(
-            outcome.status, {**outcome.values, "error": text, "sent": sent}, outcome.retry_after, outcome.stop
-        )
+            why = responses.excerpt(self._hide(f"{type(error).__name__}: {error}"))
+            outcome = responses.failed("bad_response", why)
+        except UnicodeEncodeError:
+            outcome = responses.failed("bad_request", "the prompt holds half a surrogate pair, which cannot be sent")
+        finally:
+            self.under_way -= 1
+        return Outcome(outcome.status, {**outcome.values, "sent": sent}, outcome.retry_after, outcome.stop), refused
 
     def _hide(self, text: str) -> str:
-        """Servers repeat a wrong key in their message; it must not get into a file."""
-        return text.replace(self._key, "(key)") if len(self._key) > 3 else text
+        """Servers repeat a wrong key in their message; it must not get into a file, nor a part of it."""
+        if len(self._key) > 3:
+            for form in (self._key, self._key.replace("/", "\\/")):  # as some write it in JSON
+                text = text.replace(form, "(key)")
+        return text

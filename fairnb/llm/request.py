@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,6 +14,8 @@ from fairnb.errors import ParameterError
 # Raised when the meaning of a field of the key changes, so that old replies are not taken for new ones.
 KEY_VERSION = 1
 NOT_SENT = -1
+_PORTS = {"http": 80, "https": 443}
+_HOST = re.compile(r"[\w.-]*\w[\w.-]*|[0-9a-f.]*:[0-9a-f:.]*(%\w+)?")
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,7 @@ class Request:
     @property
     def sampling(self) -> dict[str, Any]:
         """The sampling parameters that are sent, without the limit of tokens, whose name depends on the server."""
-        named = {"temperature": self.temperature, "top_p": self.top_p, "seed": self.seed}
+        named = {"temperature": float(self.temperature), "top_p": float(self.top_p), "seed": self.seed}
         sent: dict[str, Any] = {name: value for name, value in named.items() if value != NOT_SENT}
         return sent | ({"stop": [self.stop]} if self.stop else {})
 
@@ -98,7 +101,7 @@ def put_right(base_url: str) -> str:
     """Return the address of a server in the form that the client needs: scheme, host, path to ``/v1``.
 
     A missing scheme becomes ``http`` on this machine and ``https`` elsewhere, a missing path ``/v1``; the path of
-    an endpoint (``/chat/completions``, ``/models``) and slashes at the end are taken off.
+    an endpoint (``/chat/completions``, ``/models``), slashes at the end and the scheme's own port are taken off.
 
     Raises
     ------
@@ -107,15 +110,18 @@ def put_right(base_url: str) -> str:
     """
     text = base_url.strip()
     if "://" not in text:
-        host = text.split("/")[0].rsplit(":", 1)[0]
-        here = host in ("localhost", "[::1]", "0.0.0.0") or host.startswith("127.")  # noqa: S104  (compared only)
+        host = re.sub(r":\d*$", "", text.split("/")[0]).lower() if not text.startswith("[") else text.split("]")[0]
+        here = host in ("localhost", "[::1", "0.0.0.0") or host.startswith("127.")  # noqa: S104  (compared only)
         text = f"{'http' if here else 'https'}://{text}"
     try:
         parts = urlsplit(text)
         port = parts.port
     except ValueError:
         parts, port = urlsplit(""), None
-    if parts.scheme not in ("http", "https") or not parts.hostname or any(mark.isspace() for mark in text):
+    host = parts.hostname or ""
+    # "https:/host" and placeholders such as "<server>" would be taken for hosts.
+    named = _HOST.fullmatch(host) is not None and host not in _PORTS
+    if parts.scheme not in _PORTS or not named or port == 0 or not text.isprintable() or " " in text:
         raise ParameterError(
             "base_url: not an address; expected one such as http://127.0.0.1:11434/v1 or https://api.openai.com/v1"
         )
@@ -127,5 +133,5 @@ def put_right(base_url: str) -> str:
     path = parts.path.rstrip("/")
     for endpoint in ("/chat/completions", "/completions", "/models", "/chat"):
         path = path.removesuffix(endpoint).rstrip("/")
-    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    return f"{parts.scheme}://{host}{f':{port}' if port else ''}{path or '/v1'}"
+    host = f"[{host}]" if ":" in host else host
+    return f"{parts.scheme}://{host}{f':{port}' if port not in (None, _PORTS[parts.scheme]) else ''}{path or '/v1'}"

@@ -14,8 +14,10 @@ from fairnb.llm.request import Request
 
 _EXCERPT = 300
 _STOPPING = ("unauthorised", "not_found", "prompt_cut")
-_FILTER_WORDS = ("content_filter", "content filter", "content management policy", "responsibleai")
-_QUOTA_WORDS = ("insufficient_quota", "billing")
+_FILTER_WORDS = ("content_filter", "content filter", "content management policy", "responsibleai", "moderation")
+# Codes only: messages on a limit per minute name the page for billing too.
+_QUOTA_WORDS = ("insufficient_quota", "billing_hard_limit_reached", "billing_not_active")
+_MOST_TOKENS = 2**31
 # Settings that some models refuse, with what to do about it.
 _REMEDIES = {
     "temperature": "set temperature = -1 (not sent), for every arm alike",
@@ -48,7 +50,8 @@ def failed(status: str, error: str, **values: Any) -> Outcome:
     return Outcome(status, {"error": error, **values}, stop=stop)
 
 
-def _excerpt(text: str) -> str:
+def excerpt(text: str) -> str:
+    """Return the beginning of a text, in one line."""
     return " ".join(text.split())[:_EXCERPT]
 
 
@@ -60,15 +63,15 @@ def text_of(response: Any) -> str:
 
 
 def cause(error: BaseException) -> str:
-    """Return the innermost cause of an error in one line."""
+    """Return the innermost cause of an error."""
     while error.__cause__ is not None:
         error = error.__cause__
-    return _excerpt(str(error)) or type(error).__name__
+    return str(error) or type(error).__name__
 
 
 def refused(code: int, headers: Mapping[str, str], body: str) -> Outcome:
     """Name a response whose status is an error."""
-    said = _excerpt(_message(body)) or "an empty body"
+    said = excerpt(_message(body)) or "an empty body"
     low = body.lower()
     error = f"HTTP {code}: {said}"
     if code in (400, 403, 422) and any(word in low for word in _FILTER_WORDS):
@@ -77,8 +80,8 @@ def refused(code: int, headers: Mapping[str, str], body: str) -> Outcome:
         return failed("unauthorised", f"{error}; set the key in the environment (see api_key_variable)")
     if code == 404:
         return failed("not_found", f"{error}; check model and base_url")
-    if code == 429:
-        quota = any(word in low for word in _QUOTA_WORDS)
+    if code in (402, 429):
+        quota = code == 402 or any(word in low for word in _QUOTA_WORDS)
         return Outcome("rate_limited", {"error": error}, _retry_after(headers), error if quota else "")
     # Chat templates without a system role fail as a server's error, which asking again does not mend.
     system = "system" in low and "role" in low
@@ -92,7 +95,7 @@ def refused(code: int, headers: Mapping[str, str], body: str) -> Outcome:
 
 
 def _message(body: str) -> str:
-    with suppress(ValueError):
+    with suppress(ValueError, RecursionError):
         found = json.loads(body)
         for name in ("error", "message", "detail"):
             found = found.get(name, found) if isinstance(found, dict) else found
@@ -119,20 +122,20 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
 def read(text: str, request: Request, *, accept_reasoning: bool) -> Outcome:
     """Name what a response with status 200 holds."""
     body = None
-    with suppress(ValueError):
+    with suppress(ValueError, RecursionError):
         body = json.loads(text)
     if not isinstance(body, dict) or body.get("error"):
-        return failed("bad_response", f"HTTP 200 with no answer but: {_excerpt(_message(text)) or 'an empty body'}")
+        return failed("bad_response", f"HTTP 200 with no answer but: {excerpt(_message(text)) or 'an empty body'}")
     values: dict[str, Any] = {"response_id": str(body.get("id") or "")}
     usage = body.get("usage")
     for name in ("prompt_tokens", "completion_tokens"):
         count = usage.get(name) if isinstance(usage, dict) else None
-        values[name] = count if isinstance(count, int) and count >= 0 else None
+        values[name] = count if type(count) is int and 0 <= count < _MOST_TOKENS else None
     choices = body.get("choices")
     first = choices[0] if isinstance(choices, list) and choices else None
     message = first.get("message") if isinstance(first, dict) else None
     if not isinstance(first, dict) or not isinstance(message, dict):
-        return failed("no_choices", f"an answer without choices: {_excerpt(text)}", **values)
+        return failed("no_choices", f"an answer without choices: {excerpt(text)}", **values)
     values["finish_reason"] = str(first.get("finish_reason") or "")
     values["text"] = _content(message.get("content")) or _content(message.get("refusal"))
     values["reasoning"] = _content(message.get("reasoning_content")) or _content(message.get("reasoning"))

@@ -9,7 +9,7 @@ import json
 import queue
 import sqlite3
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
@@ -89,12 +89,16 @@ _TYPES = {
     "seconds": "REAL",
     "key": "TEXT PRIMARY KEY",
 }
+_KINDS: dict[str, Any] = {"TEXT": str, "TEXT PRIMARY KEY": str, "INTEGER": int, "REAL": (int, float)}
+_OPTIONAL = ("prompt_tokens", "completion_tokens", "sent")
 _NAMES, _MARKS = ", ".join(COLUMNS), ", ".join("?" * len(COLUMNS))
 _CREATE = f"CREATE TABLE IF NOT EXISTS replies ({', '.join(f'{name} {kind}' for name, kind in _TYPES.items())}) STRICT"
 _INSERT = (
     f"INSERT INTO replies ({_NAMES}) VALUES ({_MARKS}) ON CONFLICT (key) DO UPDATE SET "  # noqa: S608  (constants)
     f"{', '.join(f'{name} = excluded.{name}' for name in COLUMNS if name not in ('key', 'attempts'))}, "
-    f"attempts = replies.attempts + excluded.attempts WHERE replies.status NOT IN {ANSWERS}"
+    f"attempts = replies.attempts + excluded.attempts WHERE replies.status NOT IN {ANSWERS} "
+    # The same failure imported twice is one failure.
+    "AND (replies.asked_at, replies.seconds) IS NOT (excluded.asked_at, excluded.seconds)"
 )
 
 
@@ -120,29 +124,52 @@ class Store:
         self.read_only = self.file.suffix == ".jsonl"
         if self.read_only and not self.file.is_file():
             raise DataError(f"{paths.shown(self.file)}: no such file; expected replies written by `fairnb replies`")
+        if self.file.is_dir():
+            raise DataError(f"{paths.shown(self.file)}: a folder; expected a file of replies such as replies.sqlite")
         try:
             if not self.read_only:
                 self.file.parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(":memory:" if self.read_only else self.file, check_same_thread=False)
-            self._db.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
-            # Two processes may write; a reply is on the disk before it counts, so that neither kill -9 nor a power
-            # cut takes it away.
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute("PRAGMA synchronous = FULL")
-            self._db.execute(_CREATE)
-            found = [row[1] for row in self._db.execute("PRAGMA table_info(replies)")]
-            state = self._db.execute("PRAGMA quick_check(1)").fetchone()[0]
-        except sqlite3.DatabaseError as error:
+        except sqlite3.Error as error:
             raise self._trouble(error) from None
         except OSError as error:
             raise FairnbError(f"{paths.shown(self.file)}: cannot be opened ({error.strerror})") from None
-        if state != "ok" or sorted(found) != sorted(COLUMNS):
-            raise DataError(
-                f"{paths.shown(self.file)}: {'damaged' if state != 'ok' else 'not a store of replies'}; move it away"
-                f"{' (`fairnb replies salvage` writes what can be read)' if state != 'ok' else ''}"
-            )
-        if self.read_only:
-            self._insert(read_lines(self.file))
+        try:
+            self._prepare()
+            if self.read_only:
+                self._insert(read_lines(self.file))
+        except sqlite3.Error as error:
+            self._db.close()
+            raise self._trouble(error) from None
+        except FairnbError:
+            self._db.close()
+            raise
+
+    def _prepare(self) -> None:
+        self._db.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
+        tables = [row[0] for row in self._db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        if tables and "replies" not in tables:  # nothing is to be written into somebody else's file
+            raise self._not_ours()
+        # Two processes may write; a reply is on the disk before it counts, so that neither kill -9 nor a power
+        # cut takes it away.
+        self._db.execute("PRAGMA journal_mode = WAL")
+        self._db.execute("PRAGMA synchronous = FULL")
+        self._db.execute(_CREATE)
+        found = [row[1] for row in self._db.execute("PRAGMA table_info(replies)")]
+        if sorted(found) != sorted(COLUMNS):
+            raise self._not_ours()
+        state = self._db.execute("PRAGMA quick_check(1)").fetchone()[0]
+        if state != "ok":
+            raise self._damaged(state)
+
+    def _not_ours(self) -> DataError:
+        return DataError(f"{paths.shown(self.file)}: not a store of replies; name another file with store")
+
+    def _damaged(self, why: object) -> DataError:
+        return DataError(
+            f"{paths.shown(self.file)}: damaged ({' '.join(str(why).split())[:100]}); "
+            f"`fairnb replies salvage` writes what can be read of it; then move it away, and import that"
+        )
 
     def __enter__(self) -> Store:
         return self
@@ -161,9 +188,9 @@ class Store:
             return FairnbError(f"{where}: {text}; free some space there; all earlier replies are kept")
         if "readonly" in text or "unable to open" in text:
             return FairnbError(f"{where}: {text}; make the folder writable, or name another file with store")
-        if "locked" in text:
+        if "locked" in text or "busy" in text:
             return FairnbError(f"{where}: another process has kept it for {_BUSY_MS // 1000} s; wait for its end")
-        return DataError(f"{where}: not a store of replies, or damaged ({text}); move it away, or name another file")
+        return self._not_ours() if "not a database" in text else self._damaged(text)
 
     def _insert(self, replies: Iterable[Reply]) -> int:
         try:
@@ -171,6 +198,12 @@ class Store:
                 before = self._db.total_changes
                 self._db.executemany(_INSERT, (_row(reply) for reply in replies))
                 return self._db.total_changes - before
+        except sqlite3.Error as error:
+            raise self._trouble(error) from None
+
+    def _query(self, query: str) -> Iterator[tuple[Any, ...]]:
+        try:
+            yield from self._db.execute(query)
         except sqlite3.Error as error:
             raise self._trouble(error) from None
 
@@ -190,20 +223,26 @@ class Store:
         """Return the replies of some keys, or all of them, in the order of their keys."""
         try:
             if keys is None:
-                yield from map(_reply, self._db.execute(f"SELECT {_NAMES} FROM replies ORDER BY key"))  # noqa: S608
+                yield from map(self._reply, self._db.execute(f"SELECT {_NAMES} FROM replies ORDER BY key"))  # noqa: S608
                 return
             self._db.execute("CREATE TEMP TABLE IF NOT EXISTS wanted (key TEXT PRIMARY KEY)")
             self._db.execute("DELETE FROM wanted")
             self._db.executemany("INSERT OR IGNORE INTO wanted VALUES (?)", ((key,) for key in keys))
             self._db.commit()
             rows = self._db.execute(f"SELECT {_NAMES} FROM replies JOIN wanted USING (key) ORDER BY key")  # noqa: S608
-            yield from map(_reply, rows)
+            yield from map(self._reply, rows)
         except sqlite3.Error as error:
             raise self._trouble(error) from None
 
+    def _reply(self, row: tuple[Any, ...]) -> Reply:
+        try:
+            return _reply(row)
+        except ValueError as error:
+            raise self._damaged(f"key {row[0]}: {error}") from None
+
     def statuses(self, keys: Collection[str]) -> dict[str, str]:
         """Return the status of each key that is there."""
-        known = dict(self._db.execute("SELECT key, status FROM replies"))
+        known = dict(self._query("SELECT key, status FROM replies"))
         return {key: known[key] for key in keys if key in known}
 
     def counts(self) -> list[tuple[str, str, str, int]]:
@@ -211,7 +250,7 @@ class Store:
         query = (
             "SELECT model, base_url, status, count(*) FROM replies GROUP BY model, base_url, status ORDER BY 1, 2, 3"
         )
-        return list(self._db.execute(query))
+        return list(self._query(query))
 
 
 class Writer:
@@ -223,7 +262,7 @@ class Writer:
     written : callable
         Called, in the writer's thread, with each list of replies once it is on the disk.
     broken : callable
-        Called once, in the writer's thread, with the error that keeps it from writing.
+        Called once, in the writer's thread, with the exception that keeps it from writing.
     """
 
     def __init__(self, store: Store, written: Any, broken: Any) -> None:
@@ -252,10 +291,10 @@ class Writer:
             replies = [reply for reply in batch if reply is not None]
             try:
                 self._store.add(replies)
-            except FairnbError as error:
+                self._written(replies)
+            except BaseException as error:  # noqa: BLE001  (a thread that dies in silence would lose replies)
                 self._broken(error)
                 return
-            self._written(replies)
 
 
 def now() -> str:
@@ -288,13 +327,13 @@ def read_lines(file: Path) -> list[Reply]:
     Raises
     ------
     DataError
-        If a line is no reply, or its key is not that of its request. A last line without its end (a copy that
-        was cut off) counts as such a line too.
+        If a line is no reply, or its key is not that of its request; a last line that was cut off is told as such.
+        The key covers the request and not what came back, so a changed text is not noticed.
     """
     replies = []
     where = paths.shown(file)
     try:
-        lines = file.read_text("utf-8").split("\n")
+        lines = file.read_text("utf-8-sig").split("\n")
     except UnicodeDecodeError:
         raise DataError(f"{where}: not text in UTF-8; expected replies written by `fairnb replies export`") from None
     except OSError as error:
@@ -304,20 +343,31 @@ def read_lines(file: Path) -> list[Reply]:
             continue
         try:
             reply = Reply(**json.loads(line))
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, RecursionError) as error:
             cut = number == len(lines)
             raise DataError(
                 f"{where}, line {number}: {'cut off' if cut else 'not a reply'} ({error}); expected one that "
                 f"`fairnb replies export` wrote; {'copy the file again' if cut else 'take the line out'}"
             ) from None
-        good = isinstance(reply.request, Mapping) and isinstance(reply.text, str) and reply.status in STATUSES
-        if not good or reply.key != key_of(dict(reply.request)):
-            raise DataError(
-                f"{where}, line {number}: its key is not that of its request, or its status is unknown; "
-                f"a changed reply is no reply; take the line out"
-            )
+        if wrong := _wrong(reply):
+            raise DataError(f"{where}, line {number}: {wrong}; a changed reply is no reply; take the line out")
         replies.append(reply)
     return replies
+
+
+def _wrong(reply: Reply) -> str:
+    """Say what keeps a reply that was read from being one; empty if nothing does."""
+    for name, kind in _TYPES.items():
+        value = getattr(reply, name)
+        if not isinstance(value, dict if name in _JSON else _KINDS[kind]) and not (value is None and name in _OPTIONAL):
+            return f"{name} is {value!r:.60}, which is of the wrong type"
+    if reply.status not in STATUSES:
+        return f"status {reply.status!r:.60} is unknown"
+    if reply.key != key_of(reply.request):
+        return "its key is not that of its request"
+    if any(reply.request.get(name) != getattr(reply, name) for name in ("base_url", "model", "repeat")):
+        return "base_url, model or repeat are not those of its request"
+    return ""
 
 
 def _line(reply: Reply) -> str:
@@ -327,7 +377,8 @@ def _line(reply: Reply) -> str:
 def _row(reply: Reply) -> tuple[Any, ...]:
     values = asdict(reply)
     for name in _JSON:
-        values[name] = json.dumps(values[name], ensure_ascii=False, sort_keys=True)
+        # In ASCII: half a surrogate pair in a prompt is part of the key, and must come back as it was.
+        values[name] = json.dumps(values[name], sort_keys=True)
     return tuple(_storable(values[name]) for name in COLUMNS)
 
 
@@ -344,20 +395,40 @@ def _reply(row: tuple[Any, ...]) -> Reply:
 
 
 def salvage(file: Path, to: Path) -> tuple[int, int]:
-    """Write what can still be read of a damaged store as JSON lines. Returns (readable, lost) rows."""
+    """Write what can still be read of a damaged store as JSON lines. Returns (readable, lost) rows.
+
+    A reply whose text was changed by the damage and is still text cannot be told from a sound one.
+
+    Raises
+    ------
+    DataError
+        If nothing can be read.
+    FairnbError
+        If the file cannot be written.
+    """
     readable: list[str] = []
     lost = 0
     with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as db:
         try:
-            numbers = range(1, 1 + (db.execute("SELECT max(rowid) FROM replies").fetchone()[0] or 0))
+            db.execute("SELECT 1 FROM replies WHERE rowid = -1")
         except sqlite3.DatabaseError as error:
             raise DataError(f"{paths.shown(file)}: nothing can be read of it ({error})") from None
-        for number in numbers:
+        for number in range(1, 1 + _highest(db, file)):
             try:
                 found = db.execute(f"SELECT {_NAMES} FROM replies WHERE rowid = ?", (number,)).fetchone()  # noqa: S608
-                if found:
-                    readable.append(_line(_reply(found)))
-            except (sqlite3.DatabaseError, ValueError):
+                if found and not _wrong(reply := _reply(found)):
+                    readable.append(_line(reply))
+                else:
+                    lost += bool(found)
+            except (sqlite3.DatabaseError, ValueError, TypeError):
                 lost += 1
     paths.write_text(to, "".join(readable))
     return len(readable), lost
+
+
+def _highest(db: sqlite3.Connection, file: Path) -> int:
+    """Return the highest number of a row: by the table, or by the index of keys where the table's end is damaged."""
+    for by in ("", "INDEXED BY sqlite_autoindex_replies_1 WHERE key >= ''"):
+        with suppress(sqlite3.DatabaseError):
+            return int(db.execute(f"SELECT max(rowid) FROM replies {by}").fetchone()[0] or 0)  # noqa: S608
+    return file.stat().st_size // 512  # no row is shorter

@@ -1,0 +1,1 @@
+"""Language models that prompts are put to: a simulated one, in process and as a server."""
