@@ -127,7 +127,7 @@ def funnel(benefits: pd.DataFrame, experiment: Experiment, columns: dict[str, st
         f"is known to have chosen before; ambiguous: the title of several items; invented: a title that the catalogue "
         f"does not have; repeated: an item named before in the same list. {_source(experiment, benefits['user'])}"
     )
-    return Exhibit("funnel", "From replies to hits", caption, data, shown, labels=1)
+    return Exhibit("hits_funnel", "From replies to hits", caption, data, shown, labels=1)
 
 
 def _funnel_line(attribute: str, group: str, rows: pd.DataFrame) -> dict[str, object]:
@@ -178,6 +178,27 @@ def matches(rankings: pd.DataFrame, lists: pd.DataFrame, experiment: Experiment,
         f"step matched. {_source(experiment, lists['user_id'])}"
     )
     return Exhibit("matches", "Titles and items", caption, data, shown, width=60)
+
+
+def telling_user(
+    grid: pd.DataFrame,
+    lists: pd.DataFrame,
+    rankings: pd.DataFrame,
+    truth: pd.DataFrame,
+    experiment: Experiment,
+    scenario: tuple[str, str] = ("frequent", "0-shot"),
+) -> object:
+    """Return the user whom the settings name, or the first one with a hit in one list and other items in another."""
+    users = grid["user_id"].drop_duplicates().tolist()
+    if experiment.example_user:
+        return {str(user): user for user in users}[experiment.example_user]
+    rows = grid[(grid["sampling"] == scenario[0]) & (grid["icl"] == scenario[1])].drop_duplicates("prompt_id")
+    first = lists.loc[lists["repeat"] == 0, ["user_id", "prompt_id", "reply"]]
+    items = rows.merge(first, on=["user_id", "prompt_id"]).merge(rankings[["reply", "item", "item_id"]], on="reply")
+    hits = items.merge(truth, on=["user_id", "item_id"])["user_id"]
+    sets = items.groupby(["user_id", "reply"])["item"].agg(frozenset).groupby("user_id").nunique()
+    telling = [user for user in users if user in set(hits) and sets.get(user, 0) > 1]
+    return telling[0] if telling else users[0]
 
 
 def one_user(
