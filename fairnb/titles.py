@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+import string
 import unicodedata
 from functools import lru_cache
 
@@ -32,8 +33,10 @@ _ALSO_KNOWN = re.compile(r"(?:^|[,;]\s*)(?:a\.?k\.?a\.?|also known as)\s+", re.I
 _VERSION = re.compile(
     r"(?:feat|ft|featuring|with|part|pt|vol|volume|episode)\b.*"
     r"|(?:live|acoustic|demo|unplugged|instrumental)(?:\s(?:at|in|from|on)\b.*)?"
-    r"|(?:.*\W)?(?:(?:re)?mix|version|edit|remaster(?:ed)?|cut|edition|reprise|session|demo|live|cover)"
-    r"(?:\s\d{4})?"
+    r"|(?:.*\W)?(?:(?:re)?mix|version|edit|remaster(?:ed)?|cut|edition|reprise|session|demo|cover)(?:\s\d{4})?"
+    # "To Live" is a title of its own: a recording is live by itself, or beside other words for recordings.
+    r"|(?:.*\W)?(?:\d{4}|acoustic|bonus|demo|electric|recorded|session|single|solo|track|unplugged|version|[,;:–—-])\W*"
+    r"live(?:\s\d{4})?|live\s\d{4}"
     r"|[\dIVX]+",
     re.IGNORECASE | re.DOTALL,
 )
@@ -59,6 +62,9 @@ _INITIALS = re.compile(
 )
 _ELISION = re.compile(r"\b([ldj]|un|qu|all|dell|nell)'\s+")
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+_ASCII_SHAPE = str.maketrans(dict.fromkeys(string.ascii_letters + string.digits, "w"))
+_GUESTS = re.compile(r"\s*[(\[]?\b(?:feat|ft|featuring)\b\.?\s.*", re.IGNORECASE | re.DOTALL)
+_BRACKETED_GUESTS = re.compile(r"\s*[(\[](?:feat|ft|featuring|with)\b\.?\s[^()\[\]]*[)\]]", re.IGNORECASE)
 # On the shape of a text, where w is a letter, digit or mark: P!nk, C++, $5 and 100% keep their symbols.
 _WORD = re.compile(r"[#$€£¥+]*w+(?:[!$%+#*@]+w+)*(?:[+#]+|[%$€£¥]+)?")
 
@@ -167,14 +173,55 @@ def match_key(name: str) -> str:
     text = _INITIALS.sub(lambda found: re.sub(r"[.*\s]", "", found[0]), text)
     text = re.sub(r"(?<!\S)\+(?!\S)", " and ", text.replace("&", " and "))
     text = _THOUSANDS.sub("", text)
-    shape = "".join("w" if unicodedata.category(mark)[0] in "LMN" else mark for mark in text)
+    if text.isascii():
+        shape = text.translate(_ASCII_SHAPE)
+    else:
+        shape = "".join("w" if unicodedata.category(mark)[0] in "LMN" else mark for mark in text)
     shape = shape if "w" in shape else ""
     key = " ".join(text[word.start() : word.end()] for word in _WORD.finditer(shape))
     return key or " ".join(_folded(name).split()) or " ".join(name.split())
 
 
+@lru_cache(maxsize=65536)
+def artist_key(name: str) -> str:
+    """Fold an artist's name to a key, as `match_key` does, without guests and without ``The``.
+
+    Parameters
+    ----------
+    name : str
+        Such as ``"Beatles, The"`` or ``"The Beatles feat. Billy Preston"``.
+
+    Returns
+    -------
+    str
+        ``"beatles"``; never blank unless the name is.
+    """
+    alone = _GUESTS.sub("", name.strip())
+    key = match_key(article_first(alone or name))
+    return key.removeprefix("the ")
+
+
+def without_guests(title: str) -> str:
+    """Leave the guests out of a song's title: ``"Titanium (feat. Sia)"`` to ``"Titanium"``.
+
+    Parameters
+    ----------
+    title : str
+        A song's title.
+
+    Returns
+    -------
+    str
+        Without ``feat.``, ``ft.`` and what follows, and without a bracket ``(with ...)``; the title
+        itself if nothing else would be left.
+    """
+    return _GUESTS.sub("", _BRACKETED_GUESTS.sub("", title)).strip() or title
+
+
 def _folded(name: str) -> str:
     text = _ENTITY.sub(lambda found: html.unescape(found[0]), name)
+    if text.isascii():
+        return text.translate(_PLAIN).lower()
     # Before the compatibility forms, which would turn ´ into a blank with an accent, and ³ into 3.
     text = _LIFTED.sub(" ", text.translate(_PLAIN))
     text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())

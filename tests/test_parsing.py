@@ -205,9 +205,14 @@ def test_year_stays_with_its_title_and_the_rest_goes(line: str, title: str) -> N
 
 def test_readings_of_a_dash_keep_the_whole_line() -> None:
     assert parse_lines("Heat - Crime").items == (Item(("Heat", "Heat - Crime")),)
-    assert parse_lines("Heat - Mann\nJaws - Spielberg").items[0] == Item(("Heat", "Heat - Mann"))
+    assert parse_lines("Heat - Mann\nJaws - Spielberg").items[0] == Item(
+        ("Heat", "Heat - Mann"), (("Heat", "Mann"), ("Mann", "Heat"))
+    )
     assert parse_lines("Star Wars: V - Empire - Sci-Fi").items == (
-        Item(("Star Wars: V - Empire", "Star Wars: V - Empire - Sci-Fi")),
+        Item(
+            ("Star Wars: V - Empire", "Star Wars: V - Empire - Sci-Fi"),
+            (("Star Wars: V", "Empire"), ("Empire", "Star Wars: V")),
+        ),
     )
 
 

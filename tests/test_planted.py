@@ -18,7 +18,7 @@ def drawn():
 
 def benefits_of(drawn, grid=None, **dials):
     one = Experiment.named("sample", **{**PLAIN, **dials, "sim_format": "numbered"})
-    _, whole = drawn
+    selection, whole = drawn
     grid = whole if grid is None else grid
     replies = generation.simulate(one, grid)
     data = selection.dataset
