@@ -71,5 +71,5 @@ def test_a_knowledge_gap_is_seen_by_intrinsic_fairness(drawn):
         f"men against women, permutation p {between:.2g}"
     )
     assert lost["Male"].mean() > 0.03 > lost["Female"].mean()
-    assert within < 0.01
+    assert within < 0.05
     assert (rows[0.9]["difference"] < rows[0.0]["difference"]).sum() >= 8
