@@ -5,6 +5,8 @@ as ``gender`` and ``age_group``), ``sampling``, ``icl``, ``counterfactual`` (no,
 (what the prompt states: none, gender, age, intersectional), ``status``, ``hit_rate``, ``average_rank``,
 and optionally ``stated``, the value that a counterfactual prompt states; without that column an attribute
 of two values is taken to be flipped.
+
+Where a function takes attributes and is given none, those count that the evaluated prompts state.
 """
 
 from __future__ import annotations
@@ -18,8 +20,10 @@ from itertools import combinations, product
 import numpy as np
 import pandas as pd
 
-from fairnb import seeds, statistics
+from fairnb import frames, seeds, statistics
 from fairnb.errors import DataError, ParameterError, ProtocolError
+from fairnb.profiles import age_labels
+from fairnb.prompts import GROUP_COLUMN
 from fairnb.settings import BENEFITS, ICLS, NOTIONS, SAMPLINGS, Experiment, Protocol
 
 LEVELS = {1: "safe", 2: "attention needed", 3: "likely issue", 4: "significant issue"}
@@ -83,6 +87,68 @@ INTERSECTION = Attribute(
     tuple(f"{gender} & {age}" for gender, age in product(GENDER.values, AGE.values)),
 )
 ATTRIBUTES = {attribute.name: attribute for attribute in (GENDER, AGE, INTERSECTION)}
+
+
+def attributes_of(experiment: Experiment, benefits: pd.DataFrame) -> list[Attribute]:
+    """List the attributes that the evaluated prompts state, with the groups found among the users.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        Decides whose replies are evaluated; of a run, the settings it was carried out with count.
+    benefits : DataFrame
+        See the module's head.
+
+    Returns
+    -------
+    list of Attribute
+        In the order of the settings. Male stands before Female and Young before Old, age groups rise, any
+        other groups are sorted. Last comes the intersection of all, if there is more than one.
+
+    Raises
+    ------
+    DataError
+        If the frame lacks the column of an attribute.
+    """
+    settings = frames.run_settings(experiment)
+    single = [
+        # The groups of the released users are known: another name among them is an error.
+        ATTRIBUTES[name]
+        if experiment.replies == "released" and name in ATTRIBUTES
+        else _attribute(name, benefits, settings)
+        for name in settings.stated
+    ]
+    if len(single) < 2:
+        return single
+    return [
+        *single,
+        Attribute(
+            " x ".join(attribute.name for attribute in single),
+            tuple(column for attribute in single for column in attribute.columns),
+            INTERSECTION.demographics,
+            tuple(" & ".join(values) for values in product(*(attribute.values for attribute in single))),
+        ),
+    ]
+
+
+def single_attributes(experiment: Experiment, benefits: pd.DataFrame) -> list[Attribute]:
+    """List the attributes without their intersection: those of Tables 2 and 4."""
+    return [attribute for attribute in attributes_of(experiment, benefits) if len(attribute.columns) == 1]
+
+
+def _attribute(name: str, benefits: pd.DataFrame, settings: Experiment) -> Attribute:
+    column = GROUP_COLUMN.get(name, name)
+    found = set(Attribute(name, (column,), name).groups(benefits).dropna())
+    known = {
+        "gender": GENDER.values,
+        "age": tuple(age_labels(settings.cutoff_ages)) if settings.cutoff_ages else AGE.values,
+    }.get(name, ())
+    return Attribute(name, (column,), name, known if found <= set(known) else tuple(sorted(found)))
+
+
+def without_group(benefits: pd.DataFrame, attribute: Attribute) -> int:
+    """Count the users whom no comparison of an attribute can include, because their group is not known."""
+    return int(benefits.loc[attribute.groups(benefits).isna(), "user"].nunique())
 
 
 def deviations(benefits: pd.DataFrame, notion: str, attribute: Attribute, protocol: Protocol) -> pd.DataFrame:
@@ -371,7 +437,7 @@ def _interval_of_difference(
 def table(
     benefits: pd.DataFrame,
     experiment: Experiment,
-    attributes: Sequence[Attribute] = (GENDER, AGE),
+    attributes: Sequence[Attribute] | None = None,
     notions: Sequence[str] = NOTIONS,
 ) -> pd.DataFrame:
     """Compute NSD and NCSD over all scenarios: the rows of Table 2.
@@ -390,12 +456,14 @@ def table(
     -------
     DataFrame
         One row per attribute, notion, sampling, ICL style, benefit and pair of groups: these six, what
-        `compare` returns, and ``q``: Benjamini-Hochberg over ALL rows of the table with a p (the family).
+        `compare` returns, ``without_group`` (users whose group is not known), and ``q``:
+        Benjamini-Hochberg over ALL rows of the table with a p (the family).
     """
+    attributes = single_attributes(experiment, benefits) if attributes is None else attributes
     rows = []
     for attribute, notion in product(attributes, notions):
         delta = deviations(benefits, notion, attribute, experiment.rules)
-        order = attribute.order(delta["group"])
+        order, absent = attribute.order(delta["group"]), without_group(benefits, attribute)
         by_scenario = dict(list(delta.groupby(["sampling", "icl", "benefit"], sort=False)))
         for sampling, icl, benefit, pair in product(SAMPLINGS, ICLS, BENEFITS, combinations(order, 2)):
             part = by_scenario.get((sampling, icl, benefit), delta.iloc[:0])
@@ -406,7 +474,7 @@ def table(
                 "sampling": sampling,
                 "benefit": benefit,
             }
-            rows.append({**head, **compare(part, pair, experiment, benefit)})
+            rows.append({**head, **compare(part, pair, experiment, benefit), "without_group": absent})
     if not rows:
         raise DataError(
             f"benefits: nothing to compare in {', '.join(a.name for a in attributes) or 'no attribute'}; "
@@ -426,7 +494,7 @@ def omnibus(benefits: pd.DataFrame, experiment: Experiment, attribute: Attribute
         ``attribute``, ``notion``, ``icl``, ``sampling``, ``benefit``, ``groups`` (how many were tested),
         ``left_out`` (groups under ``min_group``, with n), ``snsr``, ``snsv`` (range and population SD of
         the tested groups' means; eqs 8 and 9 for any number of groups), ``p_anova``, ``p_kruskal``, ``q_kruskal``
-        (Benjamini-Hochberg over the frame's rows).
+        (Benjamini-Hochberg over the frame's rows), ``without_group`` (users whose group is not known).
     """
     delta = deviations(benefits, notion, attribute, experiment.rules)
     rows = []
@@ -450,7 +518,8 @@ def omnibus(benefits: pd.DataFrame, experiment: Experiment, attribute: Attribute
         row = {"groups": len(tested), "left_out": "; ".join(left_out), "snsr": snsr, "snsv": snsv}
         rows.append({**head, **row, **result._asdict()})
     frame = pd.DataFrame(rows)
-    return frame.assign(q_kruskal=statistics.benjamini_hochberg(frame["p_kruskal"]))
+    q = statistics.benjamini_hochberg(frame["p_kruskal"])
+    return frame.assign(q_kruskal=q, without_group=without_group(benefits, attribute))
 
 
 def _neutral_values(
@@ -470,7 +539,7 @@ def _neutral_values(
 def intrinsic(
     benefits: pd.DataFrame,
     experiment: Experiment,
-    attributes: Sequence[Attribute] = (GENDER, AGE),
+    attributes: Sequence[Attribute] | None = None,
     benefit: str = "hit",
 ) -> pd.DataFrame:
     """Compare the neutral ranker's benefit between groups, per scenario: the rows of Table 4.
@@ -495,16 +564,17 @@ def intrinsic(
         (95 % percentile interval), ``p_permutation``, ``p_student``, ``p_welch``, ``p_mannwhitney``,
         ``p_bootstrap_means`` (Welch on the two sets of bootstrap means, the released code's test; its n is
         the number of replicates, not of users, so it falls towards 0 as replicates are added),
-        ``hedges_g``, ``q`` (over the rows), ``note``.
+        ``hedges_g``, ``without_group`` (users whose group is not known), ``q`` (over the rows), ``note``.
 
     Notes
     -----
     FairEvalLLM, section 4, "Intrinsic Fairness", and Table 4.
     """
+    attributes = single_attributes(experiment, benefits) if attributes is None else attributes
     rows = []
     for attribute in attributes:
         wide, group = _neutral_values(benefits, attribute, experiment.rules, benefit)
-        order = attribute.order(group)
+        order, absent = attribute.order(group), without_group(benefits, attribute)
         for sampling, icl in product(SAMPLINGS, ICLS):
             values = wide[sampling, icl] if (sampling, icl) in wide.columns else pd.Series(math.nan, wide.index)
             part = {name: values[(group == name) & values.notna()].to_numpy(dtype=float) for name in order}
@@ -518,7 +588,7 @@ def intrinsic(
             }
             for pair in combinations(order, 2):
                 head = {"attribute": attribute.name, "sampling": sampling, "icl": icl}
-                rows.append({**head, **_intrinsic_row(pair, part, drawn, experiment)})
+                rows.append({**head, **_intrinsic_row(pair, part, drawn, experiment), "without_group": absent})
     if not rows:
         raise DataError("benefits: nothing to compare; expected neutral replies of users of at least two groups")
     frame = pd.DataFrame(rows)
@@ -566,7 +636,7 @@ def _intrinsic_row(
 def targets(
     benefits: pd.DataFrame,
     experiment: Experiment,
-    attributes: Sequence[Attribute] = (GENDER, AGE),
+    attributes: Sequence[Attribute] | None = None,
     benefit: str = "hit",
 ) -> pd.DataFrame:
     """Measure how far the neutral ranker's benefit is from a target distribution over groups.
@@ -582,21 +652,28 @@ def targets(
         ``total_variation`` and ``jensen_shannon`` (distances in [0, 1], 0 = on target; NaN if nobody has
         any benefit) with ``tv_low``, ``tv_high``, ``js_low``, ``js_high`` (percentile intervals over users
         within groups; a distance cannot be negative, so its interval lies above 0 even for equal groups)
-        and ``tv_p``, ``js_p`` (permutation of group labels).
+        and ``tv_p``, ``js_p`` (permutation of group labels), ``note``, ``without_group`` (users whose group is
+        not known).
 
     Notes
     -----
     FairEvalLLM, section 4: "uniform distribution" and "proportional distribution" as targets.
     """
+    attributes = single_attributes(experiment, benefits) if attributes is None else attributes
     rows = []
     for attribute in attributes:
         wide, group = _neutral_values(benefits, attribute, experiment.rules, benefit)
-        order = attribute.order(group)
+        order, absent = attribute.order(group), without_group(benefits, attribute)
+        if not order:
+            continue
         for target, (sampling, icl) in product(("proportional", "uniform"), product(SAMPLINGS, ICLS)):
             head = {"attribute": attribute.name, "target": target, "sampling": sampling, "icl": icl}
             values = wide[sampling, icl] if (sampling, icl) in wide.columns else pd.Series(math.nan, wide.index)
             known = values.notna()
-            rows.append({**head, **_distance(values[known], group[known], order, target, experiment)})
+            distance = _distance(values[known], group[known], order, target, experiment)
+            rows.append({**head, **distance, "without_group": absent})
+    if not rows:
+        raise DataError("benefits: nothing to compare; expected neutral replies of users whose group is known")
     return pd.DataFrame(rows)
 
 
@@ -687,3 +764,65 @@ def intrinsic_means(
             }
         )
     return pd.DataFrame(rows)
+
+
+def repeat_noise(
+    repeats: pd.DataFrame, experiment: Experiment, attributes: Sequence[Attribute] | None = None
+) -> pd.DataFrame:
+    """Measure how much a benefit changes when nothing changes but the asking.
+
+    Parameters
+    ----------
+    repeats : DataFrame
+        Replies to the neutral prompts, with a column ``repeat``: 0 for the first asking, 1 and more for the
+        same text asked again.
+    experiment : Experiment
+        Its protocol decides about failed replies.
+    attributes : sequence of Attribute, optional
+
+    Returns
+    -------
+    DataFrame
+        One row per attribute, scenario, benefit and pair of groups: ``attribute``, ``sampling``, ``icl``,
+        ``benefit``, ``group1_name``, ``group2_name``, ``n`` (differences B(repeat j) - B(first asking) of the
+        pair's users, over all repeats), ``sd`` (their standard deviation, divisor n - 1), ``mean_abs``,
+        ``share_changed`` (in [0, 1]), ``delta`` (the largest |δ| between the groups over the repeats),
+        ``note``. The four measures are at least 0; NaN with the note "asked once" where there is one asking
+        only, and with the note "no two answers" where no user has two that count.
+    """
+    attributes = single_attributes(experiment, repeats) if attributes is None else attributes
+    _require(repeats, BENEFITS)
+    rows = []
+    for attribute in attributes:
+        known = repeats.assign(group=attribute.groups(repeats))
+        known = known[known["group"].notna()]
+        for sampling, icl in product(SAMPLINGS, ICLS):
+            asked = known[(known["sampling"] == sampling) & (known["icl"] == icl)]
+            again = asked[asked["repeat"] > 0]
+            first = asked.loc[asked["repeat"] == 0, ["user", "status", *_COLUMN.values()]]
+            pairs = again.merge(first, on="user", how="left", suffixes=("", "_ref"), validate="many_to_one")
+            once = asked["repeat"].nunique() < 2
+            for benefit in BENEFITS:
+                change = _deviation(pairs, benefit, experiment.rules).assign(repeat=pairs["repeat"])
+                change = change[change["value"].notna()]
+                for pair in combinations(attribute.order(known["group"]), 2):
+                    head = {"attribute": attribute.name, "sampling": sampling, "icl": icl, "benefit": benefit}
+                    names = {"group1_name": pair[0], "group2_name": pair[1]}
+                    rows.append({**head, **names, **_noise(change, pair, once=once)})
+    columns = ["attribute", "sampling", "icl", "benefit", "group1_name", "group2_name"]
+    return pd.DataFrame(rows, columns=[*columns, "n", "sd", "mean_abs", "share_changed", "delta", "note"])
+
+
+def _noise(change: pd.DataFrame, pair: tuple[str, str], *, once: bool) -> dict[str, object]:
+    part = change[change["group"].isin(pair)]
+    size = part["value"].abs()
+    means = part.groupby(["repeat", "group"])["value"].mean().unstack().reindex(columns=list(pair))
+    gaps = (means[pair[0]] - means[pair[1]]).abs()
+    return {
+        "n": len(part),
+        "sd": math.sqrt(statistics.variance(part["value"], 1)),
+        "mean_abs": statistics.mean(size),
+        "share_changed": statistics.mean(size > _ROUNDING),
+        "delta": statistics.settled(float(gaps.max())),
+        "note": "asked once" if once else "no two answers" if part.empty else "",
+    }

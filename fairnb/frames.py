@@ -70,13 +70,15 @@ def evaluated(experiment: Experiment) -> Path:
 
 
 def run_settings(experiment: Experiment) -> Experiment:
-    """Return the settings of the run whose replies an experiment evaluates.
+    """Return the settings of the run whose replies an experiment evaluates: its own, unless it names another.
 
     Raises
     ------
     DataError
         If that run has left none.
     """
+    if experiment.replies in ("released", "this-run"):
+        return experiment
     file = evaluated(experiment) / SETTINGS
     try:
         return Experiment(**json.loads(file.read_text("utf-8")))

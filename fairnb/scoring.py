@@ -107,7 +107,8 @@ def profile_texts(experiment: Experiment, selection: Selection, user: object, sa
     """Name the items of a user's profile, in its order."""
     passion = passion_for(experiment, selection.train)
     rows = passion[(passion["user_id"] == user) & (passion["sampling"] == sampling)].sort_values("place")
-    return selection.dataset.item_texts().loc[rows["item_id"]].tolist()
+    texts: list[str] = selection.dataset.item_texts().loc[rows["item_id"]].tolist()
+    return texts
 
 
 def score(

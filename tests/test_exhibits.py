@@ -88,7 +88,7 @@ def test_latex_compiles(tmp_path, rows, experiment):
     parts = [
         Exhibit("nasty", plain.title, "R&B_1 100% $9.99 δ ≤ ×", data).latex,
         tables.table1(rows, experiment).latex,
-        tables.two_protocols(rows, rows).latex,
+        tables.two_protocols(rows, rows, experiment).latex,
         tables.table2(rows, experiment).only(benefit="hit").latex,
     ]
     source = "\\documentclass{article}\\usepackage{booktabs}\\begin{document}\n%s\n\\end{document}\n"
@@ -251,12 +251,13 @@ def test_every_caption_names_data_and_protocol():
     ):
         benefits = tables.load(settings)
         rows = fairness.table(benefits, settings)
+        noise = fairness.repeat_noise(tables.load_repeats(settings), settings)
         intrinsic = fairness.intrinsic(benefits, settings)
         made = [
             tables.replies(benefits, settings),
             tables.table1(rows, settings),
             tables.table2(rows, settings),
-            tables.statistics_of_table2(rows, settings),
+            tables.statistics_of_table2(rows, noise, settings),
             tables.table4(intrinsic, settings),
             tables.table4_check(intrinsic, settings),
             tables.bootstrap_test(benefits, settings),

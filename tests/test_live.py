@@ -77,7 +77,7 @@ def server(tmp_path_factory):
 def test_eight_users_all_scenarios_neutral_and_gender_end_to_end(server, shared_folder, tmp_path):
     store = tmp_path / "replies.sqlite"
     file = tmp_path / "live.toml"
-    folder = shared_folder / "ml-100k"
+    folder = shared_folder / "data" / "ml-100k"
     file.write_text(EXPERIMENT.format(folder=folder.as_posix(), model=llama_server.NAME, base_url=server))
     command = [sys.executable, "-m", "fairnb.cli", "run", str(file), "-p", "store", str(store)]
     start = time.monotonic()

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from fairnb import fairness, paths, released, statistics
+from fairnb import fairness, frames, paths, profiles, released, statistics
+from fairnb.datasets.cards import CARDS
+from fairnb.datasets.released import K as RELEASED_K
 from fairnb.errors import DataError
 from fairnb.exhibits.exhibit import Exhibit, decimals, p_text
-from fairnb.settings import BENEFIT_FILES, BENEFITS, PAPER, RELEASED, Experiment, Protocol
+from fairnb.settings import BENEFIT_FILES, BENEFITS, PAPER, RELEASED, SIMULATED, Experiment, Protocol
 
 DATASET_LABELS = {"lastfm1k": "Last.fm 1K", "ml1m": "MovieLens 1M"}
 # The paper's Table 2 abbreviates the samplings; its CSV has the same labels.
@@ -19,18 +22,204 @@ SAMPLING_LABELS = {"random": "rand", "frequent": "freq", "recent-frequent": "rec
 PRINTED_DATASET = "lastfm1k"
 _SIX = {"group1": 4, "group2": 4, "delta": 4, "p": 3, "ssnd": 4, "ssnr": 4}
 _STANDARD_ERRORS = 3
+_PAPERS_PAIRS = (("gender", "Male", "Female"), ("age", "Young", "Old"))
+_PAIR = ["attribute", "group1_name", "group2_name"]
+_PLANTED = ("sim_bias", "sim_gap", "sim_noise", "sim_echo", "sim_invented", "sim_refusals", "sim_format")
+# The worked example of the released replies, chosen because everything in it moves.
+_RELEASED_EXAMPLE = (3, fairness.GENDER, "frequent", "0-shot")
 
 
 def source(experiment: Experiment, dataset: str | None = None) -> str:
-    """Say in a caption what the numbers come from."""
-    name = DATASET_LABELS[dataset or experiment.dataset]
+    """Say in a caption what the numbers come from: data, users, model, K and protocol."""
+    if experiment.replies != "released":
+        return run_source(frames.run_settings(experiment), _users(experiment), experiment.protocol)
+    name = dataset_label(dataset or experiment.dataset)
     other = f" Tables from {experiment.released_folder}." if experiment.released_folder else ""
     return f"{name}, the 80 released users, replies of gpt-3.5-turbo, K = 3. Protocol: {experiment.protocol}.{other}"
 
 
+def _users(experiment: Experiment) -> int:
+    return int(frames.read(experiment, "benefits", frames.evaluated(experiment))["user"].nunique())
+
+
+def run_source(run: Experiment, users: int, protocol: str) -> str:
+    """Say in a caption what the numbers of a run come from."""
+    alike = f" or at least {run.fuzzy:g} % alike" if run.fuzzy else ""
+    return f"{_run(run, users)} Protocol: {protocol}; titles exact{alike}."
+
+
+def _run(run: Experiment, users: int) -> str:
+    name = dataset_label(run.dataset)
+    return f"{name[0].upper()}{name[1:]} ({users:,} users), replies of {_model(run)}, K = {run.k}."
+
+
+def _model(run: Experiment) -> str:
+    if run.model != SIMULATED:
+        warmth = "the server's own temperature" if run.temperature < 0 else f"temperature {run.temperature:g}"
+        return f"{run.model or 'a model without a name'} at {warmth}"
+    fields = type(run).model_fields
+    changed = [(name, getattr(run, name)) for name in _PLANTED if getattr(run, name) != fields[name].default]
+    planted = ", ".join(f"{name} {value if isinstance(value, str) else f'{value:g}'}" for name, value in changed)
+    return f"the simulated recommender ({f'planted: {planted}' if planted else 'nothing planted'})"
+
+
+def dataset_of(experiment: Experiment) -> str:
+    """Return the name of the data set that the evaluated replies are about."""
+    return frames.run_settings(experiment).dataset
+
+
+def dataset_label(name: str) -> str:
+    """Name a data set for readers."""
+    return DATASET_LABELS.get(name) or CARDS[name].title
+
+
+def k_of(experiment: Experiment) -> int:
+    """Return the K of the evaluated lists."""
+    return RELEASED_K if experiment.replies == "released" else frames.run_settings(experiment).k
+
+
 def load(experiment: Experiment, dataset: str | None = None) -> pd.DataFrame:
-    """Read the benefit table of the experiment (or of another data set under its protocol)."""
-    return released.read_benefits(dataset or experiment.dataset, experiment.protocol, benefits_folder(experiment))
+    """Read the benefits that an experiment evaluates, the answer that counts of each prompt.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        Of a run's replies the benefits are computed anew if its protocol was another.
+    dataset : str, optional
+        Of the released replies: another data set under the same protocol.
+
+    Returns
+    -------
+    DataFrame
+        One row per user and condition; see `fairnb.fairness`.
+
+    Raises
+    ------
+    DataError
+        If fewer than ``min_usable`` of the replies hold a list, or what is needed was not written yet.
+    """
+    benefits = _scored(experiment, dataset)
+    if experiment.replies != "released":
+        benefits = benefits[benefits["repeat"] == 0].reset_index(drop=True)
+    _require_usable(benefits, experiment)
+    return benefits
+
+
+def load_repeats(experiment: Experiment) -> pd.DataFrame:
+    """Read all answers to the neutral prompts: what asking the same text again changes.
+
+    Returns
+    -------
+    DataFrame
+        The columns of `load` and ``repeat``: 0 for the first asking, 1 and more for the others. The two
+        neutral replies of the released files, filed under counterfactual = no and yes, are 0 and 1.
+    """
+    benefits = _scored(experiment)
+    neutral = benefits["demographics"] == "none"
+    if experiment.replies == "released":
+        return benefits[neutral].assign(repeat=benefits["counterfactual"].eq("yes").astype(int)).reset_index(drop=True)
+    return _answers(benefits[neutral]).reset_index(drop=True)
+
+
+def _scored(experiment: Experiment, dataset: str | None = None) -> pd.DataFrame:
+    if experiment.replies == "released":
+        return released.read_benefits(dataset or experiment.dataset, experiment.protocol, benefits_folder(experiment))
+    if frames.run_settings(experiment).protocol == experiment.protocol:
+        return frames.read(experiment, "benefits", frames.evaluated(experiment))
+    return _rescored(experiment, experiment.rules)
+
+
+def _rescored(experiment: Experiment, protocol: Protocol) -> pd.DataFrame:
+    from fairnb.scoring import rescored  # noqa: PLC0415  (only runs are scored anew; tables of released replies are not)
+
+    return rescored(experiment, protocol)
+
+
+def _answers(benefits: pd.DataFrame) -> pd.DataFrame:
+    """Keep each answer of a run once: a neutral one stands under counterfactual = no and yes."""
+    if "repeat" not in benefits.columns:
+        return benefits
+    ordered = benefits.sort_values("counterfactual", kind="stable")
+    twice = ordered["demographics"].eq("none") & ordered.duplicated(
+        ["user", "sampling", "icl", "demographics", "repeat"]
+    )
+    return benefits[~twice.reindex(benefits.index)]
+
+
+def _require_usable(benefits: pd.DataFrame, experiment: Experiment) -> None:
+    answers = _answers(benefits)
+    usable = answers["status"] == "ok"
+    share = statistics.mean(usable) if len(usable) else 0.0
+    if share >= experiment.min_usable - 1e-9:
+        return
+    parts = []
+    for attribute in fairness.single_attributes(experiment, benefits):
+        groups = attribute.groups(answers)
+        shares = [f"{group} {100 * usable[groups == group].mean():.1f} %" for group in attribute.order(groups)]
+        parts.append(f"by {attribute.name}: {', '.join(shares) or 'no group known'}")
+    counts = ", ".join(f"{status} {count:,}" for status, count in answers["status"].value_counts().items())
+    if experiment.replies == "released":
+        where, remedy = paths.shown(benefits_folder(experiment)), "take the tables that come with fairnb"
+    else:
+        where = paths.shown(frames.evaluated(experiment))
+        remedy = f"ask for the missing ones with `fairnb run {frames.run_settings(experiment).name} --retry-failed`"
+    raise DataError(
+        f"{where}, benefits: {100 * share:.1f} % of {len(answers):,} replies hold a list ({counts}; "
+        f"{'; '.join(parts)}); expected at least {100 * experiment.min_usable:g} %; {remedy}, or lower min_usable"
+    )
+
+
+def _names_pairs(rows: pd.DataFrame) -> bool:
+    """Tell whether each row must name its pair of groups, because it is not the paper's."""
+    return not set(rows[_PAIR].itertuples(index=False, name=None)) <= set(_PAPERS_PAIRS)
+
+
+def pair_texts(rows: pd.DataFrame) -> list[str]:
+    """Name the pair of groups of each row as a difference."""
+    return [f"{first} − {second}" for first, second in zip(rows["group1_name"], rows["group2_name"], strict=True)]
+
+
+def _pair_of(rows: pd.DataFrame) -> dict[str, list[str]]:
+    """Return the column that names each row's pair, where one is needed."""
+    return {"pair": pair_texts(rows)} if _names_pairs(rows) else {}
+
+
+def _pair_columns(rows: pd.DataFrame) -> list[str]:
+    return _PAIR[1:] if _names_pairs(rows) else []
+
+
+def _groups_of(rows: pd.DataFrame, between: str) -> str:
+    """Say in a caption which groups stand first and second."""
+    if _names_pairs(rows):
+        return " (named in each row)"
+    return f" ({'; '.join(between.join(pair[1:]) for pair in _PAPERS_PAIRS if pair[0] in set(rows['attribute']))})"
+
+
+def left_out(rows: pd.DataFrame) -> str:
+    """Say in a caption how many users are in no comparison because their group is not known; empty if none."""
+    if rows.empty or "without_group" not in rows.columns:
+        return ""
+    counts = rows.groupby("attribute", sort=False)["without_group"].max()
+    return "".join(
+        f" {count:,} {'user' if count == 1 else 'users'} without {name} {'is' if count == 1 else 'are'} in no "
+        f"comparison by {name}."
+        for name, count in counts.items()
+        if count
+    )
+
+
+def left_out_of(benefits: pd.DataFrame, experiment: Experiment) -> str:
+    """Say the same from the benefits."""
+    rows = [
+        (one.name, fairness.without_group(benefits, one)) for one in fairness.single_attributes(experiment, benefits)
+    ]
+    return left_out(pd.DataFrame(rows, columns=["attribute", "without_group"]))
+
+
+def _nothing(name: str, title: str, statement: str, experiment: Experiment) -> Exhibit:
+    """Say in one line that there is nothing to show."""
+    data = pd.DataFrame({"statement": [statement]})
+    return Exhibit(name, title, source(experiment), data, data.copy(), width=60)
 
 
 def benefits_folder(experiment: Experiment) -> Path:
@@ -41,17 +230,21 @@ def benefits_folder(experiment: Experiment) -> Path:
 
 
 def datasets(experiment: Experiment) -> list[str]:
-    """List the data sets that the experiment's protocol can be applied to."""
+    """List the data sets whose replies can be evaluated by the experiment's protocol; of a run, its own."""
+    if experiment.replies != "released":
+        return [dataset_of(experiment)]
     return [dataset for dataset, protocol in BENEFIT_FILES if protocol == experiment.protocol]
 
 
 def replies(benefits: pd.DataFrame, experiment: Experiment) -> Exhibit:
     """Count what became of the replies, per group: how many were read, matched and hit."""
     lines = []
-    for attribute in (fairness.GENDER, fairness.AGE):
-        groups = attribute.groups(benefits)
+    answers = _answers(benefits)
+    for attribute in fairness.single_attributes(experiment, benefits):
+        groups = attribute.groups(answers)
         for group in attribute.order(groups):
-            part = benefits[groups == group]
+            part = answers[groups == group]
+            failed = part.loc[part["status"] != "ok", "status"].value_counts()
             lines.append(
                 {
                     "attribute": attribute.name,
@@ -63,63 +256,130 @@ def replies(benefits: pd.DataFrame, experiment: Experiment) -> Exhibit:
                     "matched": int(part["n_matched"].sum()),
                     "hits": int(part["hits"].sum()),
                     "hit_rate": statistics.mean(part["hit_rate"]),
+                    "statuses": "; ".join(f"{status}: {count:,}" for status, count in failed.items()),
                 }
             )
     data = pd.DataFrame(lines)
+    if experiment.replies == "released":
+        data = data.drop(columns="statuses")
     counts = ["users", "replies", "failed", "items", "matched", "hits"]
     shown = data.astype(dict.fromkeys(counts, object))
     shown[counts] = shown[counts].map("{:,}".format)
     shown["hit_rate"] = [decimals(value, 4) for value in data["hit_rate"]]
-    shown = shown.rename(columns={"hit_rate": "hit rate"})
+    shown = shown.rename(columns={"hit_rate": "hit rate", "statuses": "of the failed"})
     policy = "leaves the sample and is counted" if experiment.rules.failed_reply == "exclude" else "counts as no hit"
     caption = (
         f"From replies to hits, per group. failed: no list could be read; such a reply {policy}. matched: items with a "
-        f"catalogue id. hit rate: over all replies, K = 3. {source(experiment)}"
+        f"catalogue id. hit rate: over all replies, K = {k_of(experiment)}. {source(experiment)}"
+        f"{left_out_of(benefits, experiment)}"
     )
     return Exhibit("replies", "Replies", caption, data, shown, labels=1)
 
 
-def one_user(benefits: pd.DataFrame, user: int, sampling: str, icl: str, experiment: Experiment) -> Exhibit:
-    """Follow one user through the prompts of a scenario: the worked example of notebook 03."""
-    mine = benefits[(benefits["user"] == user) & (benefits["sampling"] == sampling) & (benefits["icl"] == icl)]
-    mine = mine[mine["demographics"].isin(["none", "gender"])]
-    own = mine["gender"].iloc[0]
-    other = next(value for value in fairness.GENDER.values if value != own)
-    prompt = {
-        ("none", "no"): "neutral",
-        ("gender", "no"): f"sensitive: {own}",
-        ("gender", "yes"): f"counterfactual: {other}",
-        ("none", "yes"): "neutral, asked again",
-    }
+def one_user(benefits: pd.DataFrame, repeats: pd.DataFrame, experiment: Experiment) -> Exhibit:
+    """Follow one user through the prompts of a scenario: the worked example of notebook 03.
+
+    Parameters
+    ----------
+    benefits, repeats : DataFrame
+        From `load` and `load_repeats`.
+    experiment : Experiment
+
+    Returns
+    -------
+    Exhibit
+        Of the released replies always the same user; of a run the first whose neutral, sensitive and
+        counterfactual lists could all be read and differ in hits or rank. One line if there is none.
+    """
+    example = _RELEASED_EXAMPLE if experiment.replies == "released" else _example(benefits, experiment)
+    if example is None:
+        statement = "No user's neutral, sensitive and counterfactual lists could all be read and differ: no example."
+        return _nothing("one_user", "One user", statement, experiment)
+    user, attribute, sampling, icl = example
+    chosen = (benefits["user"] == user) & (benefits["sampling"] == sampling) & (benefits["icl"] == icl)
+    mine = benefits[chosen & benefits["demographics"].isin(["none", attribute.demographics])]
+    own = attribute.groups(mine).iloc[0]
+    neutral = mine[(mine["demographics"] == "none") & (mine["counterfactual"] == "no")]
+    stated = mine[mine["demographics"] == attribute.demographics]
+    sensitive = stated[stated["counterfactual"] == "no"]
+    flipped = stated[stated["counterfactual"] == "yes"]
+    others = (
+        flipped["stated"]
+        if "stated" in flipped.columns
+        else [value for value in attribute.values if value != own][: len(flipped)]
+    )
+    asked = repeats[(repeats["user"] == user) & (repeats["sampling"] == sampling) & (repeats["icl"] == icl)]
+    again = asked[asked["repeat"] > 0].sort_values("repeat")
+    parts = [
+        (neutral, ["neutral"]),
+        (sensitive, [f"sensitive: {own}"]),
+        (flipped, [f"counterfactual: {other}" for other in others]),
+        (again, ["neutral, asked again"] * len(again)),
+    ]
+    found = pd.concat([part for part, _ in parts], ignore_index=True)
     data = pd.DataFrame(
         {
-            "prompt": [prompt[key] for key in zip(mine["demographics"], mine["counterfactual"], strict=True)],
-            "items": mine["n_items"].to_numpy(),
-            "hits": mine["hits"].to_numpy(),
-            "hit_rate": mine["hit_rate"].to_numpy(),
-            "average_rank": mine["average_rank"].to_numpy(),
+            "prompt": [name for _, names in parts for name in names],
+            "items": found["n_items"],
+            "hits": found["hits"],
+            "hit_rate": found["hit_rate"],
+            "average_rank": found["average_rank"],
         }
     )
-    data = data.sort_values("prompt", key=lambda column: column.map(list(prompt.values()).index), ignore_index=True)
     for benefit in ("hit_rate", "average_rank"):
         data[f"delta_{benefit}"] = data[benefit] - data[benefit].iloc[0]
+    k = k_of(experiment)
     shown = pd.DataFrame(
         {
             "prompt": data["prompt"],
             "items": data["items"].astype(str),
             "hits": data["hits"].astype(str),
-            "HR@3": [decimals(value, 4) for value in data["hit_rate"]],
-            "AR@3": [decimals(value, 4) for value in data["average_rank"]],
+            f"HR@{k}": [decimals(value, 4) for value in data["hit_rate"]],
+            f"AR@{k}": [decimals(value, 4) for value in data["average_rank"]],
             "ΔB hit": ["" if not row else decimals(value, 4) for row, value in enumerate(data["delta_hit_rate"])],
             "ΔB rank": ["" if not row else decimals(value, 4) for row, value in enumerate(data["delta_average_rank"])],
         }
     )
+    number = {3: "three", 4: "four", 5: "five", 6: "six"}.get(len(data), str(len(data)))
+    if experiment.replies == "released":
+        repeated = (
+            " The last row answers the neutral prompt a second time (filed under counterfactual = yes): what differs "
+            "there is the model's own variation."
+        )
+    else:
+        repeated = (
+            " Rows asked again answer the neutral prompt anew: what differs there is the model's own variation."
+            if len(again)
+            else " The neutral prompt was asked once."
+        )
     caption = (
-        f"User {user} ({own}), {icl} / {SAMPLING_LABELS[sampling]}: four replies, and their deviation from the first. "
-        f"The last row answers the neutral prompt a second time (filed under counterfactual = yes): what differs there "
-        f"is the model's own variation. {source(experiment)}"
+        f"User {user} ({own}), {icl} / {SAMPLING_LABELS[sampling]}: {number} replies, and their deviation from the "
+        f"first.{repeated} {source(experiment)}"
     )
     return Exhibit("one_user", "One user", caption, data, shown)
+
+
+def _example(benefits: pd.DataFrame, experiment: Experiment) -> tuple[object, fairness.Attribute, str, str] | None:
+    """Find a run's first user, attribute and scenario in which naming the attribute changed something."""
+    key = ["user", "sampling", "icl"]
+    read = benefits[benefits["status"] == "ok"]
+    neutral = read[(read["demographics"] == "none") & (read["counterfactual"] == "no")]
+    for attribute in fairness.single_attributes(experiment, benefits):
+        stated = read[read["demographics"] == attribute.demographics]
+        joined = neutral[[*key, "hits", "average_rank"]]
+        for counterfactual in ("no", "yes"):
+            one = stated.loc[stated["counterfactual"] == counterfactual, [*key, "hits", "average_rank"]]
+            joined = joined.merge(one, on=key, suffixes=("", f"_{counterfactual}"))
+        moved = [
+            joined[name].ne(joined[f"{name}_{other}"]) & joined[[name, f"{name}_{other}"]].notna().any(axis=1)
+            for name in ("hits", "average_rank")
+            for other in ("no", "yes")
+        ]
+        joined = joined[np.logical_or.reduce(moved)]
+        if len(joined):
+            first = joined.iloc[0]
+            return first["user"], attribute, str(first["sampling"]), str(first["icl"])
+    return None
 
 
 def protocols() -> Exhibit:
@@ -137,16 +397,18 @@ def bootstrap_test(benefits: pd.DataFrame, experiment: Experiment) -> Exhibit:
     """Repeat the released code's test of intrinsic fairness with other numbers of replicates."""
     sizes = sorted({100, 10_000, experiment.replicates})
     head = ["attribute", "sampling", "icl"]
-    data = pd.DataFrame()
+    data, pair, absent = pd.DataFrame(), {}, ""
     for size in sizes:
         rows = fairness.intrinsic(benefits, experiment.model_copy(update={"replicates": size}))
         if data.empty:
-            data = rows[[*head, "n1", "n2", "difference", "p_permutation"]].copy()
+            data = rows[[*head, *_pair_columns(rows), "n1", "n2", "difference", "p_permutation"]].copy()
+            pair, absent = _pair_of(rows), left_out(rows)
         data[f"p_{size}_replicates"] = rows["p_bootstrap_means"]
     shown = pd.DataFrame(
         {
             "attribute": data["attribute"],
             "scenario": data["icl"] + " / " + data["sampling"],
+            **pair,
             "n1, n2": data["n1"].astype(str) + ", " + data["n2"].astype(str),
             "permutation p": [p_text(value) for value in data["p_permutation"]],
         }
@@ -154,7 +416,7 @@ def bootstrap_test(benefits: pd.DataFrame, experiment: Experiment) -> Exhibit:
     )
     caption = (
         f"p of Welch's test on two sets of bootstrap means, for three numbers of replicates, beside the permutation p "
-        f"on the users. The users are the same in every column. {source(experiment)}"
+        f"on the users. The users are the same in every column. {source(experiment)}{absent}"
     )
     return Exhibit("bootstrap_test", "A test on bootstrap means", caption, data, shown, labels=1)
 
@@ -201,7 +463,7 @@ def table2(rows: pd.DataFrame, experiment: Experiment) -> Exhibit:
     Parameters
     ----------
     rows : DataFrame
-        From `fairnb.fairness.table`, for gender and age.
+        From `fairnb.fairness.table`.
     experiment : Experiment
 
     Returns
@@ -210,11 +472,13 @@ def table2(rows: pd.DataFrame, experiment: Experiment) -> Exhibit:
         Its data has the columns of the printed table (``group1``, ``group2``, ``delta``, ``p``, ``ssnd``,
         ``ssnr``; under the paper's protocol ``snsr``, ``snsv`` in place of the last two), then ``n1``,
         ``n2``, the p-values of four tests, ``hedges_g``, ``q``, ``level`` and ``printed_agrees`` (empty
-        where nothing is printed for these settings).
+        where nothing is printed for these settings). Other groups than the paper's are named:
+        ``group1_name``, ``group2_name``.
     """
     spread = ["ssnd", "ssnr"] if experiment.rules.dispersion == "users" else ["snsr", "snsv"]
     head = ["attribute", "notion", "icl", "sampling", "benefit"]
-    columns = [*head, "group1", "group2", "delta", "p", *spread, "n1", "n2", "p_student", "p_welch"]
+    columns = [*head, *_pair_columns(rows), "group1", "group2", "delta", "p", *spread, "n1", "n2"]
+    columns += ["p_student", "p_welch"]
     columns += ["p_permutation", "p_mannwhitney", "hedges_g", "q", "level"]
     data = rows[columns].assign(sampling=rows["sampling"].map(SAMPLING_LABELS))
     printed = _printed(data, experiment)
@@ -234,9 +498,9 @@ def table2(rows: pd.DataFrame, experiment: Experiment) -> Exhibit:
     )
     compared = "" if printed is None else " Printed values from the paper, to 4 decimals (p: 3)."
     caption = (
-        f"Mean deviation ΔB from the neutral list per group, δ = group 1 − group 2 (Male − Female; Young − Old). "
+        f"Mean deviation ΔB from the neutral list per group, δ = group 1 − group 2{_groups_of(rows, ' − ')}. "
         f"{source(experiment)} p: {_test_name(experiment)}, two-sided. {measures}. NCSD columns: {population}. "
-        f"Levels by Table 1, {cut_offs(experiment)}.{compared}"
+        f"Levels by Table 1, {cut_offs(experiment)}.{compared}{left_out(rows)}"
     )
     return Exhibit("table2", "Table 2", caption, data, shown, marks, labels=3)
 
@@ -253,8 +517,14 @@ def _test_name(experiment: Experiment) -> str:
     return "Welch's t-test" if experiment.rules.test == "welch" else "Student's t-test"
 
 
+def _is_printed(experiment: Experiment) -> bool:
+    """Tell whether the paper prints numbers for these settings."""
+    printed = ("released", PRINTED_DATASET, "released")
+    return (experiment.replies, experiment.dataset, experiment.protocol) == printed
+
+
 def _printed(data: pd.DataFrame, experiment: Experiment) -> pd.DataFrame | None:
-    if experiment.dataset != PRINTED_DATASET or experiment.protocol != "released":
+    if not _is_printed(experiment):
         return None
     printed = pd.read_csv(paths.published() / "fairevalllm_table2.csv")
     head = ["attribute", "notion", "icl", "sampling", "benefit"]
@@ -292,6 +562,7 @@ def _table2_cells(
         ("", "notion"): data["notion"].tolist(),
         ("", "scenario"): [f"{icl} / {sampling}" for icl, sampling in zip(data["icl"], data["sampling"], strict=True)],
         ("", "benefit"): data["benefit"].tolist(),
+        **{("", name): texts for name, texts in _pair_of(rows).items()},
         ("", "n1, n2"): [f"{n1}, {n2}" for n1, n2 in zip(data["n1"], data["n2"], strict=True)],
     }
     # Level and agreement stand before the numbers: that much of a wide table is always in sight.
@@ -328,8 +599,19 @@ def level_text(level: object, note: str) -> str:
     return f"{text}; {note}" if note else text
 
 
-def reading_of_table2(rows: pd.DataFrame, table: Exhibit, experiment: Experiment) -> str:
-    """Say in Markdown what Table 2 holds: agreement with print, rows below alpha, and what chance would give."""
+def reading_of_table2(rows: pd.DataFrame, table: Exhibit, noise: pd.DataFrame, experiment: Experiment) -> str:
+    """Say in Markdown what Table 2 holds: agreement with print, rows below alpha, what chance and asking again give.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        From `fairnb.fairness.table`.
+    table : Exhibit
+        From `table2`.
+    noise : DataFrame
+        From `fairnb.fairness.repeat_noise`.
+    experiment : Experiment
+    """
     known = rows[rows["p"].notna()]
     low = known[known["p"] < experiment.alpha]
     lines = []
@@ -341,13 +623,17 @@ def reading_of_table2(rows: pd.DataFrame, table: Exhibit, experiment: Experiment
         f"expected if no row had a difference and the test's assumptions held. The smallest q is "
         f"{p_text(known['q'].min())}: at this n, no difference is detected once the "
         f"number of rows is taken into account."
-        if (known["q"] >= experiment.alpha).all()
+        if len(known) and (known["q"] >= experiment.alpha).all()
         else f"{len(low)} of {len(known)} rows have p < {experiment.alpha:g}, and "
         f"{int((known['q'] < experiment.alpha).sum())} have q below it once the number of rows is taken into account."
+        if len(known)
+        else "No row could be tested: too few users with lists in each group."
     )
-    for row in low.itertuples():
+    lines.append(_against_noise(_with_noise(rows, noise)))
+    pairs = [f" ({pair})" if _names_pairs(rows) else "" for pair in pair_texts(low)]
+    for row, pair in zip(low.itertuples(), pairs, strict=True):
         lines.append(
-            f"*{row.attribute}, {row.notion}, {row.icl} / {SAMPLING_LABELS[row.sampling]}, {row.benefit}*: "
+            f"*{row.attribute}{pair}, {row.notion}, {row.icl} / {SAMPLING_LABELS[row.sampling]}, {row.benefit}*: "
             f"δ = {decimals(row.delta, 4)}, n = {row.n1} and {row.n2}; {_test_name(experiment)} p = {p_text(row.p)}, "
             f"Student {p_text(row.p_student)}, Welch {p_text(row.p_welch)}, permutation {p_text(row.p_permutation)}, "
             f"Mann-Whitney {p_text(row.p_mannwhitney)}, q = {p_text(row.q)}."
@@ -362,14 +648,33 @@ def reading_of_table2(rows: pd.DataFrame, table: Exhibit, experiment: Experiment
     return "\n".join(f"- {line}" for line in lines)
 
 
+def _with_noise(rows: pd.DataFrame, noise: pd.DataFrame) -> pd.DataFrame:
+    """Put the repeat noise of its scenario beside each row."""
+    head = ["sampling", "icl", "benefit", *_PAIR]
+    noise = noise[[*head, "sd", "delta", "note"]].rename(
+        columns={"sd": "noise_sd", "delta": "noise_delta", "note": "noise_note"}
+    )
+    return rows.merge(noise, on=head, how="left", validate="many_to_one")
+
+
+def _against_noise(rows: pd.DataFrame) -> str:
+    known = rows[rows["delta"].notna() & rows["noise_delta"].notna()]
+    if known.empty:
+        return "No neutral prompt has two answers: how much of each δ comes from asking again is not known."
+    within = int((known["delta"].abs() <= known["noise_delta"] + 1e-9).sum())
+    return (
+        f"In {within} of {len(known)} rows |δ| is no larger than the largest |δ| between the same groups when the "
+        f"neutral prompt is asked again in the same scenario: not distinguishable from asking again."
+    )
+
+
 def reading_of_table4(rows: pd.DataFrame, check: Exhibit, experiment: Experiment) -> str:
     """Say in Markdown how Table 4 compares with print and what the differences can bear."""
-    lines = [
-        _agreement_of_table4(check.data[check.data["attribute"] == name], name)[3]
-        for name in check.data["attribute"].unique()
-    ]
-    attributes = check.data["attribute"]
-    crossed = sorted({name for name in attributes.unique() if _is_crossed(check.data[attributes == name], name)})
+    lines, crossed = [], []
+    if experiment.replies == "released":
+        by_name = dict(list(check.data.groupby("attribute", sort=False)))
+        lines = [_agreement_of_table4(part, str(name))[3] for name, part in by_name.items()]
+        crossed = sorted({str(name) for name, part in by_name.items() if _is_crossed(part, str(name))})
     lines += [
         f"That the printed {name} half is compatible with another attribute's groups, row by row, and not with its own "
         f"suggests that it was computed with the other labels. This is inferred from the numbers alone. What the text "
@@ -382,9 +687,16 @@ def reading_of_table4(rows: pd.DataFrame, check: Exhibit, experiment: Experiment
     lines.append(
         f"{around} of {len(tested)} intervals of the difference include 0; the smallest permutation p is "
         f"{p_text(tested['p_permutation'].min())}, the smallest q {p_text(tested['q'].min())}."
+        if len(tested)
+        else "No row could be tested: too few users with lists in each group."
     )
-    smallest = rows[["n1", "n2"]].min().min()
-    lines.append(f"The smallest group has {smallest} users: {100 / (3 * smallest):.1f} % is one hit of one of them.")
+    smallest = int(rows[["n1", "n2"]].min().min())
+    lines.append(
+        f"The smallest group has {smallest} users: {100 / (k_of(experiment) * smallest):.1f} % is one hit of one of "
+        f"them."
+        if smallest
+        else "In some scenario a group has no user with a neutral list."
+    )
     return "\n".join(f"- {line}" for line in lines)
 
 
@@ -393,22 +705,40 @@ def _is_crossed(rows: pd.DataFrame, name: str) -> bool:
     return all(sets) and not any(name in found for found in sets)
 
 
-def statistics_of_table2(rows: pd.DataFrame, experiment: Experiment) -> Exhibit:
-    """Everything that stands beside the differences of Table 2: intervals, four tests, effect sizes."""
+def statistics_of_table2(rows: pd.DataFrame, noise: pd.DataFrame, experiment: Experiment) -> Exhibit:
+    """Everything that stands beside the differences of Table 2: intervals, repeat noise, four tests, effect sizes.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        From `fairnb.fairness.table`.
+    noise : DataFrame
+        From `fairnb.fairness.repeat_noise`.
+    experiment : Experiment
+    """
     columns = ["attribute", "notion", "icl", "sampling", "benefit", "group1_name", "group2_name", "n1", "n2"]
-    columns += ["excluded1", "excluded2", "excluded", "delta", "low", "high", "p_student", "p_welch"]
-    columns += ["p_permutation", "p_mannwhitney", "q", "hedges_g", "g_low", "g_high", "snsr", "snsv", "note"]
-    data = rows[columns].assign(sampling=rows["sampling"].map(SAMPLING_LABELS))
+    columns += ["excluded1", "excluded2", "excluded", "delta", "low", "high", "noise_sd", "noise_delta"]
+    columns += ["p_student", "p_welch", "p_permutation", "p_mannwhitney", "q", "hedges_g", "g_low", "g_high"]
+    columns += ["snsr", "snsv", "note"]
+    both = _with_noise(rows, noise)
+    data = both[columns].assign(sampling=both["sampling"].map(SAMPLING_LABELS))
     shown = pd.DataFrame(
         {
             "attribute": data["attribute"],
             "notion": data["notion"],
             "scenario": data["icl"] + " / " + data["sampling"],
             "benefit": data["benefit"],
+            **_pair_of(rows),
             "n1, n2": data["n1"].astype(str) + ", " + data["n2"].astype(str),
             "excluded": data["excluded"],
             "δ [95 %]": [
                 _with_limits(*values) for values in zip(data["delta"], data["low"], data["high"], strict=True)
+            ],
+            "repeat noise: SD, |δ|": [
+                note or ", ".join(decimals(value, 3) for value in values if not math.isnan(value))
+                for note, *values in zip(
+                    both["noise_note"].fillna("asked once"), data["noise_sd"], data["noise_delta"], strict=True
+                )
             ],
             "Hedges g [95 %]": [
                 _with_limits(*values) for values in zip(data["hedges_g"], data["g_low"], data["g_high"], strict=True)
@@ -427,11 +757,19 @@ def statistics_of_table2(rows: pd.DataFrame, experiment: Experiment) -> Exhibit:
     exchange = ", exchanging values within users in NCSD rows, whose columns hold the same users" if paired else ""
     caption = (
         f"What stands beside each δ. Interval of δ: percentile bootstrap of users, {experiment.replicates:,} "
-        f"replicates; permutation: exact where small, else {experiment.permutations:,} seeded{exchange}; "
+        f"replicates; repeat noise: the neutral prompt asked again{_two_askings(experiment)}, standard deviation over "
+        f"users of the change of B, and the largest |δ| of such changes; permutation: exact where small, else "
+        f"{experiment.permutations:,} seeded{exchange}; "
         f"q: Benjamini-Hochberg over the family of all {len(rows) - left} rows with a p from "
-        f"{_test_name(experiment)}{leaving}. {source(experiment)}"
+        f"{_test_name(experiment)}{leaving}. {source(experiment)}{left_out(rows)}"
     )
     return Exhibit("table2_statistics", "Statistics of Table 2", caption, data, shown, labels=3)
+
+
+def _two_askings(experiment: Experiment) -> str:
+    if experiment.replies != "released":
+        return ""
+    return " (the released files hold two answers to its text, filed under counterfactual = no and yes)"
 
 
 def _with_limits(value: float, low: float, high: float, places: int = 3) -> str:
@@ -442,8 +780,10 @@ def _with_limits(value: float, low: float, high: float, places: int = 3) -> str:
     return f"{decimals(value, places)} [{decimals(low, places)}, {decimals(high, places)}]"
 
 
-def table3() -> Exhibit:
-    """Table 3: interactions in the train and test parts, computed where the split was released."""
+def table3(experiment: Experiment | None = None) -> Exhibit:
+    """Table 3: interactions in the train and test parts, computed where the split was released; of a run, its own."""
+    if experiment is not None and experiment.replies != "released":
+        return _table3_of_run(experiment)
     printed = pd.read_csv(paths.published() / "fairevalllm_table3.csv")
     counted = pd.read_csv(paths.released() / released.SPLIT_FILE)
     data = printed.rename(columns={"rows": "printed_rows", "rows_per_user": "printed_rows_per_user"})
@@ -482,6 +822,35 @@ def table3() -> Exhibit:
     return Exhibit("table3", "Table 3", caption, data, shown, labels=1)
 
 
+def _table3_of_run(experiment: Experiment) -> Exhibit:
+    run = frames.run_settings(experiment)
+    counted = profiles.table3(frames.read(experiment, "interactions", frames.evaluated(experiment)))
+    data = pd.DataFrame(
+        {
+            "dataset": run.dataset,
+            "part": counted["part"],
+            "rows": counted["interactions"],
+            "users": counted["users"],
+            "rows_per_user": counted["per_user"],
+        }
+    )
+    shown = pd.DataFrame(
+        {
+            "data set": data["dataset"].map(dataset_label),
+            "part": data["part"],
+            "rows": data["rows"].map("{:,}".format),
+            "users": data["users"].map("{:,}".format),
+            "rows per user": [decimals(value, 2) for value in data["rows_per_user"]],
+        }
+    )
+    caption = (
+        f"{_run(run, _users(experiment))} Their interactions before (train) and after (test) the temporal split at "
+        f"{100 * run.train_share:g} %. No protocol enters."
+    )
+    # Of the same run, notebook 01 writes a table of this name with more in it.
+    return Exhibit("table3_run", "Table 3", caption, data, shown, labels=1)
+
+
 def table4(rows: pd.DataFrame, experiment: Experiment) -> Exhibit:
     """Table 4: intrinsic fairness (hit), beside the printed numbers where there are any.
 
@@ -495,17 +864,18 @@ def table4(rows: pd.DataFrame, experiment: Experiment) -> Exhibit:
     -------
     Exhibit
         Columns ``attribute, sampling, icl, group1, group2, difference, ci_low, ci_high, p_permutation,
-        printed_group1, printed_group2, printed_difference``.
+        printed_group1, printed_group2, printed_difference``; with ``group1_name, group2_name`` where the
+        groups are not the paper's.
     """
-    printed = _printed_table4(experiment)
     head = ["attribute", "sampling", "icl"]
-    data = rows[[*head, "group1", "group2", "difference", "ci_low", "ci_high", "p_permutation"]]
-    data = data.merge(printed, on=head, how="left", validate="one_to_one")
+    data = rows[[*head, *_pair_columns(rows), "group1", "group2", "difference", "ci_low", "ci_high", "p_permutation"]]
+    data = _beside_print(data, experiment)
     verdicts = compare_table4(rows, experiment)
     shown = pd.DataFrame(
         {
             ("", "attribute"): data["attribute"],
             ("", "scenario"): data["icl"] + " / " + data["sampling"],
+            **{("", name): texts for name, texts in _pair_of(rows).items()},
             ("", "n1, n2"): rows["n1"].astype(str) + ", " + rows["n2"].astype(str),
             ("group 1", "rebuilt"): [decimals(value, 4) for value in data["group1"]],
             ("group 1", "printed"): [decimals(value, 4) for value in data["printed_group1"]],
@@ -524,33 +894,37 @@ def table4(rows: pd.DataFrame, experiment: Experiment) -> Exhibit:
     marks["", "print is within 3 SE of"] = np.where(
         verdicts["within"].eq(data["attribute"]) | verdicts["within"].eq(""), "", "differs"
     )
-    if printed["printed_group1"].isna().all():
+    if data["printed_group1"].isna().all():
         keep = [column for column in shown.columns if "print" not in column[1]]
         shown, marks = shown[keep], marks[keep]
-    drawn = (
-        f"Group columns: mean of {experiment.replicates:,} bootstrap means, as in the released code; the paper's draw "
-        f"is unseeded, so print is compared within 3 standard errors (SE) of that mean; the last column names the "
-        f"attribute whose two group means the printed pair is compatible with. "
-        if experiment.rules.intrinsic == "bootstrap-means"
-        else "Group columns: means over users. "
-    )
+    if experiment.rules.intrinsic != "bootstrap-means":
+        drawn = "Group columns: means over users. "
+    elif experiment.replies != "released":
+        drawn = f"Group columns: mean of {experiment.replicates:,} bootstrap means, as in the released code. "
+    else:
+        drawn = (
+            f"Group columns: mean of {experiment.replicates:,} bootstrap means, as in the released code; the paper's "
+            f"draw is unseeded, so print is compared within 3 standard errors (SE) of that mean; the last column names "
+            f"the attribute whose two group means the printed pair is compatible with. "
+        )
     caption = (
-        f"Mean HitRate@3 of the neutral ranker per group (Male, Female; Young, Old) and difference with its 95 % "
-        f"bootstrap interval over users. {drawn}p: permutation of group labels, "
-        f"{experiment.permutations:,} seeded. {source(experiment)}"
+        f"Mean HitRate@{k_of(experiment)} of the neutral ranker per group{_groups_of(rows, ', ')} and difference with "
+        f"its 95 % bootstrap interval over users. {drawn}p: permutation of group labels, "
+        f"{experiment.permutations:,} seeded. {source(experiment)}{left_out(rows)}"
     )
     return Exhibit("table4", "Table 4", caption, data, shown, marks, labels=1)
 
 
-def _printed_table4(experiment: Experiment) -> pd.DataFrame:
+def _beside_print(rows: pd.DataFrame, experiment: Experiment) -> pd.DataFrame:
+    """Add the printed columns of Table 4, NaN where nothing is printed for these settings."""
+    columns = ["printed_group1", "printed_group2", "printed_difference"]
+    if not _is_printed(experiment):
+        return rows.reset_index(drop=True).assign(**dict.fromkeys(columns, math.nan))
     printed = pd.read_csv(paths.published() / "fairevalllm_table4.csv")
     printed = printed[["attribute", "sampling", "icl", "group1", "group2", "delta"]]
-    printed.columns = pd.Index(
-        ["attribute", "sampling", "icl", "printed_group1", "printed_group2", "printed_difference"]
-    )
-    if experiment.dataset == PRINTED_DATASET and experiment.protocol == "released":
-        return printed
-    return printed.assign(**{column: math.nan for column in printed.columns if column.startswith("printed")})
+    head = ["attribute", "sampling", "icl"]
+    printed.columns = pd.Index([*head, *columns])
+    return rows.merge(printed, on=head, how="left", validate="one_to_one")
 
 
 def compare_table4(rows: pd.DataFrame, experiment: Experiment) -> pd.DataFrame:
@@ -565,9 +939,7 @@ def compare_table4(rows: pd.DataFrame, experiment: Experiment) -> pd.DataFrame:
         ``attribute``, ``sampling``, ``icl``, ``within`` (names of compatible attributes joined by ``, ``;
         ``none``; or empty where nothing is printed), indexed as `rows`.
     """
-    printed = _printed_table4(experiment)
-    head = ["attribute", "sampling", "icl"]
-    known = rows.merge(printed, on=head, how="left", validate="one_to_one")
+    known = _beside_print(rows, experiment)
     found = []
     for row in known.itertuples():
         if math.isnan(row.printed_group1):
@@ -582,11 +954,14 @@ def compare_table4(rows: pd.DataFrame, experiment: Experiment) -> pd.DataFrame:
             if max(gaps) <= _STANDARD_ERRORS:
                 names.append(str(other.attribute))
         found.append(", ".join(names) or "none")
-    return known[head].assign(within=found)
+    return known[["attribute", "sampling", "icl"]].assign(within=found)
 
 
 def table4_check(rows: pd.DataFrame, experiment: Experiment) -> Exhibit:
     """How each printed row of Table 4 compares with the group means of both attributes."""
+    if experiment.replies != "released":
+        statement = "The paper prints nothing for these replies: there is no Table 4 to check."
+        return _nothing("table4_check", "Check of Table 4", statement, experiment)
     data = compare_table4(rows, experiment)
     shown = data.rename(columns={"within": "print is within 3 SE of"})
     caption = (
@@ -615,6 +990,10 @@ def agreement_with_print(folder: Path, experiment: Experiment) -> Exhibit:
     DataError
         If one of the files is missing.
     """
+    if experiment.replies != "released":
+        nothing = "The paper prints nothing for these replies: there is no print to agree with."
+        line = pd.DataFrame([("none", 0, 0, nothing)], columns=["table", "printed", "agree", "statement"])
+        return Exhibit("agreement", "Agreement with print", source(experiment), line, line.astype(str), width=60)
     two, three, four = (_table_file(folder, name) for name in ("table2", "table3", "table4_check"))
     lines = [_agreement_of_table2(two), _agreement_of_table3(three)]
     lines += [_agreement_of_table4(four[four["attribute"] == name], name) for name in four["attribute"].unique()]
@@ -687,6 +1066,7 @@ def statistics_of_table4(rows: pd.DataFrame, experiment: Experiment) -> Exhibit:
         {
             "attribute": data["attribute"],
             "scenario": data["icl"] + " / " + data["sampling"],
+            **_pair_of(rows),
             "n1, n2": data["n1"].astype(str) + ", " + data["n2"].astype(str),
             "difference [95 %]": [
                 _with_limits(first - second, low, high)
@@ -706,31 +1086,22 @@ def statistics_of_table4(rows: pd.DataFrame, experiment: Experiment) -> Exhibit:
         }
     )
     caption = (
-        f"What stands beside each difference of the neutral ranker's mean HitRate@3 between groups. q: "
-        f"Benjamini-Hochberg over the permutation p of the {len(rows)} rows. {source(experiment)}"
+        f"What stands beside each difference of the neutral ranker's mean HitRate@{k_of(experiment)} between groups. "
+        f"q: Benjamini-Hochberg over the permutation p of the {len(rows)} rows. {source(experiment)}{left_out(rows)}"
     )
     return Exhibit("table4_statistics", "Statistics of Table 4", caption, data, shown, labels=1)
 
 
 def intrinsic_rank(rows: pd.DataFrame, experiment: Experiment) -> Exhibit:
     """Intrinsic fairness on AverageRank, which the paper does not print."""
-    columns = [
-        "attribute",
-        "sampling",
-        "icl",
-        "n1",
-        "n2",
-        "group1",
-        "group2",
-        "difference",
-        "ci_low",
-        "ci_high",
-    ]
+    columns = ["attribute", "sampling", "icl", *_pair_columns(rows), "n1", "n2", "group1", "group2"]
+    columns += ["difference", "ci_low", "ci_high"]
     data = rows[[*columns, "p_permutation", "hedges_g", "q", "note"]]
     shown = pd.DataFrame(
         {
             "attribute": data["attribute"],
             "scenario": data["icl"] + " / " + data["sampling"],
+            **_pair_of(rows),
             "n1, n2": data["n1"].astype(str) + ", " + data["n2"].astype(str),
             "group 1": [decimals(value, 4) for value in data["group1"]],
             "group 2": [decimals(value, 4) for value in data["group2"]],
@@ -749,8 +1120,8 @@ def intrinsic_rank(rows: pd.DataFrame, experiment: Experiment) -> Exhibit:
         else "Only lists with a hit have a rank; n says how many."
     )
     caption = (
-        f"Mean AverageRank@3 of the neutral ranker per group (lower is better). {zero} Interval, p and q as in "
-        f"Table 4; family of q: the {len(data)} rows. {source(experiment)}"
+        f"Mean AverageRank@{k_of(experiment)} of the neutral ranker per group (lower is better). {zero} Interval, p "
+        f"and q as in Table 4; family of q: the {len(data)} rows. {source(experiment)}{left_out(rows)}"
     )
     return Exhibit("table4_rank", "Intrinsic fairness, average rank", caption, data, shown, labels=1)
 
@@ -781,9 +1152,10 @@ def targets(rows: pd.DataFrame, experiment: Experiment) -> Exhibit:
         f"Hits of the neutral ranker against a target distribution over groups. proportional: a group's share of "
         f"all hits against its share of users; uniform: the share of its MEAN against 1 / number of groups. Distances "
         f"in [0, 1], 0 on target; they cannot be negative, so an interval above 0 is no evidence by itself: read p "
-        f"(permutation of group labels, {experiment.permutations:,} seeded). {source(experiment)}"
+        f"(permutation of group labels, {experiment.permutations:,} seeded). {source(experiment)}{left_out(rows)}"
     )
-    return Exhibit("targets", "Intrinsic fairness against a target", caption, rows, shown, labels=2)
+    data = rows.drop(columns="without_group")
+    return Exhibit("targets", "Intrinsic fairness against a target", caption, data, shown, labels=2)
 
 
 def omnibus(rows: pd.DataFrame, experiment: Experiment) -> Exhibit:
@@ -807,13 +1179,21 @@ def omnibus(rows: pd.DataFrame, experiment: Experiment) -> Exhibit:
         f"Do any of the groups differ? One-way ANOVA and Kruskal-Wallis on ΔB. Groups under {experiment.min_group} "
         f"users are named and left out. SNSR, SNSV: range and standard deviation of the group means. "
         f"q: Benjamini-Hochberg over the {len(rows)} Kruskal-Wallis tests shown. "
-        f"{source(experiment)}"
+        f"{source(experiment)}{left_out(rows)}"
     )
-    return Exhibit("intersections", "Intersections of gender and age", caption, rows, shown, labels=3)
+    names = " and ".join(str(rows["attribute"].iloc[0]).split(" x "))
+    title = f"Intersections of {names}" if " x " in str(rows["attribute"].iloc[0]) else f"All groups of {names}"
+    return Exhibit("intersections", title, caption, rows.drop(columns="without_group"), shown, labels=3)
 
 
 def ground_truths(experiment: Experiment) -> Exhibit:
-    """Score MovieLens 1M in three ways: what "hit" means decides how many there are."""
+    """Score one set of replies in several ways: what "hit" means decides how many there are.
+
+    Of the released replies these are MovieLens 1M's, in three ways. A run's are scored against the items held
+    out and against those the prompts were made from, and repeated titles are counted once and each time.
+    """
+    if experiment.replies != "released":
+        return _ground_truths_of_run(experiment)
     base = benefits_folder(experiment)
     ways = (
         (
@@ -829,36 +1209,9 @@ def ground_truths(experiment: Experiment) -> Exhibit:
     for matching, truth, name, protocol in ways:
         table = released.read_benefit_file(base / name)
         neutral = table[(table["demographics"] == "none") & (table["counterfactual"] == "no")]
-        with_hit = neutral["hits"] > 0
-        lines.append(
-            {
-                "matching": matching,
-                "ground_truth": truth,
-                "protocol": protocol,
-                "lists": len(neutral),
-                "items": int(neutral["n_items"].sum()),
-                "matched": int(neutral["n_matched"].sum()),
-                "hits": int(neutral["hits"].sum()),
-                "hit_rate": statistics.mean(neutral["hit_rate"]),
-                "lists_with_hit": int(with_hit.sum()),
-                "average_rank_with_hit": statistics.mean(neutral.loc[with_hit, "average_rank"]),
-            }
-        )
+        lines.append({"matching": matching, "ground_truth": truth, "protocol": protocol, **_totals(neutral)})
     data = pd.DataFrame(lines)
-    shown = pd.DataFrame(
-        {
-            "matching": data["matching"],
-            "ground truth": data["ground_truth"],
-            "protocol": data["protocol"],
-            "lists": data["lists"].astype(str),
-            "items": data["items"].map("{:,}".format),
-            "matched": data["matched"].map("{:,}".format),
-            "hits": data["hits"].map("{:,}".format),
-            "mean HR@3": [decimals(value, 4) for value in data["hit_rate"]],
-            "lists with a hit": data["lists_with_hit"].astype(str),
-            "mean AR@3 of those": [decimals(value, 3) for value in data["average_rank_with_hit"]],
-        }
-    )
+    shown = _totals_shown(data, {"matching": "matching", "ground_truth": "ground truth", "protocol": "protocol"}, 3)
     caption = (
         "MovieLens 1M, neutral lists (counterfactual = no; 8 of 9 scenarios are in the released file), the same "
         "replies scored three ways. K = 3."
@@ -866,26 +1219,92 @@ def ground_truths(experiment: Experiment) -> Exhibit:
     return Exhibit("ground_truths", "One set of replies, three ground truths", caption, data, shown)
 
 
-def two_protocols(released_rows: pd.DataFrame, paper_rows: pd.DataFrame) -> Exhibit:
-    """δ of every hit row of MovieLens 1M under both protocols."""
+def _ground_truths_of_run(experiment: Experiment) -> Exhibit:
+    lines = []
+    for (truth, items), repeated in product(
+        (("held-out", "held-out items"), ("file", "train items")), ("once", "each")
+    ):
+        change = {
+            "name": f"{experiment.protocol}, {items}, {repeated}",
+            "ground_truth": truth,
+            "repeated_ids": repeated,
+        }
+        scored = _rescored(experiment, experiment.rules.model_copy(update=change))
+        neutral = _answers(scored[(scored["demographics"] == "none") & (scored["repeat"] == 0)])
+        lines.append({"ground_truth": items, "repeated_titles": repeated, **_totals(neutral)})
+    data = pd.DataFrame(lines)
+    names = {"ground_truth": "ground truth", "repeated_titles": "repeated titles count"}
+    shown = _totals_shown(data, names, k_of(experiment))
+    caption = (
+        f"Neutral lists, the same replies scored four ways; everything else as the protocol says. {source(experiment)}"
+    )
+    return Exhibit("ground_truths", "One set of replies, two ground truths", caption, data, shown)
+
+
+def _totals(neutral: pd.DataFrame) -> dict[str, object]:
+    with_hit = neutral["hits"] > 0
+    return {
+        "lists": len(neutral),
+        "items": int(neutral["n_items"].sum()),
+        "matched": int(neutral["n_matched"].sum()),
+        "hits": int(neutral["hits"].sum()),
+        "hit_rate": statistics.mean(neutral["hit_rate"]),
+        "lists_with_hit": int(with_hit.sum()),
+        "average_rank_with_hit": statistics.mean(neutral.loc[with_hit, "average_rank"]),
+    }
+
+
+def _totals_shown(data: pd.DataFrame, names: dict[str, str], k: int) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            **{shown: data[column] for column, shown in names.items()},
+            "lists": data["lists"].astype(str),
+            "items": data["items"].map("{:,}".format),
+            "matched": data["matched"].map("{:,}".format),
+            "hits": data["hits"].map("{:,}".format),
+            f"mean HR@{k}": [decimals(value, 4) for value in data["hit_rate"]],
+            "lists with a hit": data["lists_with_hit"].astype(str),
+            f"mean AR@{k} of those": [decimals(value, 3) for value in data["average_rank_with_hit"]],
+        }
+    )
+
+
+def under_both(experiment: Experiment) -> list[Experiment]:
+    """Return the experiment under the released and the paper's protocol; of the released replies, MovieLens'."""
+    other = {"dataset": "ml1m"} if experiment.replies == "released" else {}
+    return [experiment.model_copy(update={**other, "protocol": name}) for name in ("released", "paper")]
+
+
+def two_protocols(released_rows: pd.DataFrame, paper_rows: pd.DataFrame, experiment: Experiment) -> Exhibit:
+    """δ of every hit row under both protocols: of MovieLens 1M, or of a run."""
     head = ["attribute", "notion", "icl", "sampling"]
     columns = [*head, "n1", "n2", "delta", "p", "note"]
-    parts = [rows.loc[rows["benefit"] == "hit", columns] for rows in (released_rows, paper_rows)]
-    data = parts[0].merge(parts[1], on=head, suffixes=("_released", "_paper"), validate="one_to_one")
+    pair = _pair_columns(released_rows)
+    parts = [rows.loc[rows["benefit"] == "hit", [*head, *pair, *columns[4:]]] for rows in (released_rows, paper_rows)]
+    data = parts[0].merge(parts[1], on=[*head, *pair], suffixes=("_released", "_paper"), validate="one_to_one")
     cells: dict[tuple[str, str], object] = {
         ("", "attribute"): data["attribute"],
         ("", "notion"): data["notion"],
         ("", "scenario"): data["icl"] + " / " + data["sampling"].map(SAMPLING_LABELS),
     }
+    if pair:
+        cells["", "pair"] = pair_texts(data)
     for name in ("released", "paper"):
         cells[name, "n1, n2"] = data[f"n1_{name}"].astype(str) + ", " + data[f"n2_{name}"].astype(str)
         cells[name, "δ"] = [decimals(value, 4) for value in data[f"delta_{name}"]]
         cells[name, "p"] = [p_text(value) for value in data[f"p_{name}"]]
-    caption = (
-        "MovieLens 1M, hit, δ = group 1 − group 2 under the protocol of the released code (file's ids and ground "
-        "truth, Welch) and that of the paper's text (exact titles, held-out items, do(value) for everyone, Student). "
-        "released needs the neutral reply filed under counterfactual = no, which the file lacks for 0-shot / rand; "
-        "paper takes the other reply to the same text there. In paper's NCSD rows both columns hold the same users, "
-        "and Student's test treats them as independent."
-    )
+    users = "In paper's NCSD rows both columns hold the same users, and Student's test treats them as independent."
+    if experiment.replies == "released":
+        caption = (
+            "MovieLens 1M, hit, δ = group 1 − group 2 under the protocol of the released code (file's ids and ground "
+            "truth, Welch) and that of the paper's text (exact titles, held-out items, do(value) for everyone, "
+            "Student). released needs the neutral reply filed under counterfactual = no, which the file lacks for "
+            f"0-shot / rand; paper takes the other reply to the same text there. {users}"
+        )
+    else:
+        caption = (
+            f"Hit, δ = group 1 − group 2 under the protocol of the released code (ground truth: the train items; "
+            f"Welch) and that of the paper's text (held-out items, do(value) for everyone, Student). {users} "
+            f"{_run(frames.run_settings(experiment), _users(experiment))}{left_out(released_rows)}"
+        )
     return Exhibit("two_protocols", "Two protocols, one set of replies", caption, data, pd.DataFrame(cells), labels=2)
