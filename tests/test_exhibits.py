@@ -14,7 +14,7 @@ import pytest
 import fairnb
 from fairnb import exhibits, fairness, paths
 from fairnb.errors import DataError, FairnbError
-from fairnb.exhibits import Exhibit, charts, tables
+from fairnb.exhibits import Exhibit, charts, evaluated, tables
 from fairnb.exhibits.exhibit import decimals, latex_text, markdown_text, number_text, p_text
 from fairnb.settings import Experiment
 
@@ -46,7 +46,7 @@ def experiment() -> Experiment:
 
 @pytest.fixture(scope="module")
 def rows(experiment: Experiment) -> pd.DataFrame:
-    return fairness.table(tables.load(experiment), experiment)
+    return fairness.table(evaluated.load(experiment), experiment)
 
 
 def test_html_shows_every_text_as_text():
@@ -177,7 +177,7 @@ def test_table2_keeps_its_contract(rows, experiment):
 
 
 def test_table4_keeps_its_contract(experiment):
-    table = tables.table4(fairness.intrinsic(tables.load(experiment), experiment), experiment)
+    table = tables.table4(fairness.intrinsic(evaluated.load(experiment), experiment), experiment)
     assert list(table.data.columns) == [
         "attribute",
         "sampling",
@@ -198,7 +198,7 @@ def test_table4_keeps_its_contract(experiment):
 
 
 def test_figure2_keeps_its_contract_and_leaves_a_gap_where_no_neutral_reply_was_released(rows, experiment):
-    both = {"lastfm1k": rows, "ml1m": fairness.table(tables.load(experiment, "ml1m"), experiment)}
+    both = {"lastfm1k": rows, "ml1m": fairness.table(evaluated.load(experiment, "ml1m"), experiment)}
     figure = charts.figure2(both, experiment)
     assert list(figure.data.columns) == ["dataset", "notion", "sampling", "icl", "delta", "p"]
     assert len(figure.data) == 36
@@ -234,13 +234,13 @@ def test_levels_stand_in_the_cell_as_number_and_word(rows, experiment):
 
 def test_no_printed_number_beside_settings_that_the_paper_did_not_use():
     paper = Experiment(dataset="ml1m", protocol="paper", permutations=100, replicates=100)
-    rows = fairness.table(tables.load(paper), paper)
+    rows = fairness.table(evaluated.load(paper), paper)
     table = tables.table2(rows, paper)
     assert table.data["printed_agrees"].isna().all()
     assert {"snsr", "snsv"} <= set(table.data.columns)
     assert not {"ssnd", "ssnr"} & set(table.data.columns)
     assert "printed" not in table.html
-    intrinsic = tables.table4(fairness.intrinsic(tables.load(paper), paper), paper)
+    intrinsic = tables.table4(fairness.intrinsic(evaluated.load(paper), paper), paper)
     assert intrinsic.data[["printed_group1", "printed_group2", "printed_difference"]].isna().all().all()
 
 
@@ -249,9 +249,9 @@ def test_every_caption_names_data_and_protocol():
         Experiment(permutations=100, replicates=100),
         Experiment(dataset="ml1m", protocol="paper", permutations=100, replicates=100),
     ):
-        benefits = tables.load(settings)
+        benefits = evaluated.load(settings)
         rows = fairness.table(benefits, settings)
-        noise = fairness.repeat_noise(tables.load_repeats(settings), settings)
+        noise = fairness.repeat_noise(evaluated.load_repeats(settings), settings)
         intrinsic = fairness.intrinsic(benefits, settings)
         made = [
             tables.replies(benefits, settings),
@@ -262,7 +262,7 @@ def test_every_caption_names_data_and_protocol():
             tables.table4_check(intrinsic, settings),
             tables.bootstrap_test(benefits, settings),
             tables.targets(fairness.targets(benefits, settings), settings),
-            charts.figure2(dict.fromkeys(tables.datasets(settings), rows), settings),
+            charts.figure2(dict.fromkeys(evaluated.datasets(settings), rows), settings),
             charts.forest(rows, settings),
             charts.levels(rows, settings),
             charts.intrinsic_means(benefits, settings),
@@ -284,7 +284,7 @@ def test_charts_come_out_alike_and_without_a_date(rows, experiment):
 
 
 def test_a_group_keeps_its_colour_whatever_comes_first(experiment):
-    benefits = tables.load(experiment)
+    benefits = evaluated.load(experiment)
     backwards = benefits.iloc[::-1].reset_index(drop=True)
     assert charts.intrinsic_means(benefits, experiment).svg == charts.intrinsic_means(backwards, experiment).svg
 
@@ -328,7 +328,7 @@ def test_agreement_needs_the_tables_and_says_so(tmp_path, experiment):
 
 
 def test_the_age_rows_of_table4_are_set_against_both_attributes(experiment):
-    rows = fairness.intrinsic(tables.load(experiment), experiment)
+    rows = fairness.intrinsic(evaluated.load(experiment), experiment)
     check = tables.compare_table4(rows, experiment)
     # Shifted by more than any error, no row may be found compatible with anything.
     shifted = tables.compare_table4(rows.assign(mean1=rows["mean1"] + 1), experiment)

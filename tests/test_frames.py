@@ -39,8 +39,8 @@ def test_missing_genders_stay_missing(experiment):
 def test_faults_are_named(experiment, tmp_path):
     with pytest.raises(DataError, match=r"prompts\.parquet: not written yet; run the notebook before this one"):
         frames.read(experiment, "prompts")
-    with pytest.raises(ParameterError, match="frame 'replies': unknown; expected one of interactions, users"):
-        frames.read(experiment, "replies")
+    with pytest.raises(ParameterError, match="frame 'answers': unknown; expected one of interactions, users"):
+        frames.read(experiment, "answers")
     with pytest.raises(DataError, match="prompts: no column text; expected prompt_id, user_id"):
         frames.write(experiment, prompts=prompts().drop(columns="text"))
     with pytest.raises(DataError, match="prompts, row 1: text is missing; expected a value"):

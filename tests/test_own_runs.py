@@ -10,7 +10,7 @@ import pytest
 
 from fairnb import exhibits, fairness, frames, paths
 from fairnb.errors import DataError
-from fairnb.exhibits import charts, tables
+from fairnb.exhibits import charts, evaluated, tables
 from fairnb.prompts import GROUP_COLUMN
 from fairnb.settings import ICLS, SAMPLINGS, Experiment, Protocol
 
@@ -181,7 +181,7 @@ def test_every_exhibit_of_the_notebooks_comes_out_of_a_run(name, notebook, run, 
 def test_the_caption_says_data_users_model_and_what_was_planted(run):
     benefits, asked = made("three ages, K = 5, people without a group, refusals, three askings")
     experiment = run(benefits, {**asked, "base_url": "http://me:secret@127.0.0.1:1/v1"})
-    assert tables.source(experiment) == (
+    assert evaluated.source(experiment) == (
         "Synthetic sample in the format of Last.fm 1K (26 users), replies of the simulated recommender "
         "(planted: sim_bias female=0.3, sim_noise 0.1), K = 5. Protocol: paper; titles exact or at least 92 % alike."
     )
@@ -200,24 +200,24 @@ def test_the_caption_says_data_users_model_and_what_was_planted(run):
 )
 def test_the_caption_of_other_runs(run, asked, said):
     benefits = grid(people(2, gender=("Male", "Female")), ("gender",), k=3, repeats=1)
-    assert said in tables.source(run(benefits, {"attributes": "gender", **asked}))
+    assert said in evaluated.source(run(benefits, {"attributes": "gender", **asked}))
 
 
 def test_the_answer_that_counts_is_read_and_the_repeats_by_themselves(run):
     users = people(4, gender=("Male", "Female"))
     benefits = grid(users, ("gender",), k=3, repeats=3)
     experiment = run(benefits, {"attributes": "gender", "repeats": 3})
-    read = tables.load(experiment)
+    read = evaluated.load(experiment)
     assert len(read) == 4 * 9 * 4
     assert set(read["repeat"]) == {0}
-    again = tables.load_repeats(experiment)
+    again = evaluated.load_repeats(experiment)
     assert again.groupby(["user", "sampling", "icl"])["repeat"].agg(list).map(sorted).tolist() == [[0, 1, 2]] * 36
 
 
 def test_an_answer_that_two_conditions_share_is_counted_once(run):
     benefits = grid(people(4, gender=("Male", "Female")), ("gender",), k=3, repeats=2)
     counts = tables.replies(
-        tables.load(run(benefits, {"attributes": "gender"})), run(benefits, {"attributes": "gender"})
+        evaluated.load(run(benefits, {"attributes": "gender"})), run(benefits, {"attributes": "gender"})
     )
     assert counts.data["replies"].tolist() == [2 * 9 * 3, 2 * 9 * 3]
 
@@ -227,13 +227,13 @@ def test_another_protocol_scores_the_run_anew(run, monkeypatch):
     experiment = run(benefits, {"attributes": "gender"}, protocol="released")
     asked = []
     monkeypatch.setattr("fairnb.scoring.rescored", lambda one, protocol: (asked.append(protocol.name), benefits)[1])
-    tables.load(experiment)
-    tables.load(experiment.model_copy(update={"protocol": "paper"}))
+    evaluated.load(experiment)
+    evaluated.load(experiment.model_copy(update={"protocol": "paper"}))
     assert asked == ["released"]
 
 
 def test_the_released_replies_have_two_askings_of_each_neutral_prompt():
-    repeats = tables.load_repeats(Experiment())
+    repeats = evaluated.load_repeats(Experiment())
     assert repeats["demographics"].unique().tolist() == ["none"]
     assert repeats.groupby("repeat").size().tolist() == [720, 720]
     assert (repeats["repeat"] == repeats["counterfactual"].map({"no": 0, "yes": 1})).all()
@@ -244,16 +244,16 @@ def test_too_few_usable_replies_stop_with_one_line(run):
     benefits.loc[benefits["gender"] == "Female", "status"] = "refused"
     benefits.loc[benefits.index[-1], "status"] = "truncated"
     with pytest.raises(DataError) as error:
-        tables.load(run(benefits, {"attributes": "gender", "name": "mine"}))
+        evaluated.load(run(benefits, {"attributes": "gender", "name": "mine"}))
     said = str(error.value)
     assert "\n" not in said
     assert (
         "50.0 % of 108 replies hold a list (ok 54, refused 53, truncated 1; by gender: Male 100.0 %, Female 0.0 %)"
         in said
     )
-    assert "expected at least 90 %; ask for the missing ones with `fairnb run mine --retry-failed`" in said
+    assert "expected at least 90 %; ask for the missing ones (the command of the run, with --retry-failed), or lower min_usable" in said
     assert said.endswith("or lower min_usable")
-    assert len(tables.load(run(benefits, {"attributes": "gender"}, min_usable=0.5)))
+    assert len(evaluated.load(run(benefits, {"attributes": "gender"}, min_usable=0.5)))
 
 
 def test_too_few_usable_released_replies_stop_too(tmp_path):
@@ -262,7 +262,7 @@ def test_too_few_usable_released_replies_stop_too(tmp_path):
     table.loc[table.index[:1000], "status"] = "unparsed"
     table.to_csv(tmp_path / file.name, index=False, lineterminator="\n")
     with pytest.raises(DataError, match=r"82\.6 % of 5,760 replies hold a list .* or lower min_usable$"):
-        tables.load(Experiment(released_folder=str(tmp_path)))
+        evaluated.load(Experiment(released_folder=str(tmp_path)))
 
 
 # --- Attributes and groups ---
@@ -295,7 +295,7 @@ def test_groups_have_the_order_of_the_tables(run):
 def test_young_stands_before_old_and_other_genders_are_sorted(run):
     users = people(6, gender=("m", "f", "x"), age_group=("Old", "Young"))
     experiment = run(grid(users, ("gender", "age"), k=3, repeats=1), {"attributes": "gender,age"})
-    gender, age, _ = fairness.attributes_of(experiment, tables.load(experiment))
+    gender, age, _ = fairness.attributes_of(experiment, evaluated.load(experiment))
     assert gender.values == ("f", "m", "x")
     assert age == fairness.AGE
 
@@ -354,7 +354,7 @@ def scenario(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def test_nsd_and_ncsd_of_another_attribute(by_hand):
-    rows = scenario(fairness.table(tables.load(by_hand), by_hand))
+    rows = scenario(fairness.table(evaluated.load(by_hand), by_hand))
     hit = rows[rows["benefit"] == "hit"].set_index("notion")
     # NSD: X gains 2 and 0 of 5, Y gains 0 and loses 3.
     assert hit.at["NSD", "delta"] == pytest.approx((0.4 + 0) / 2 - (0 - 0.6) / 2)
@@ -365,7 +365,7 @@ def test_nsd_and_ncsd_of_another_attribute(by_hand):
 
 
 def test_repeat_noise_by_hand(by_hand):
-    noise = scenario(fairness.repeat_noise(tables.load_repeats(by_hand), by_hand))
+    noise = scenario(fairness.repeat_noise(evaluated.load_repeats(by_hand), by_hand))
     hit = noise[noise["benefit"] == "hit"].iloc[0]
     # Second asking: a 0, b 0, c +1, d -4; third: a +2, b 0, c 0, d 0 (fifths); e has no group.
     changes = [0, 0, 0.2, -0.8, 0.4, 0, 0, 0]
@@ -383,7 +383,7 @@ def test_repeat_noise_by_hand(by_hand):
 
 
 def test_other_scenarios_were_not_asked_again(by_hand):
-    noise = fairness.repeat_noise(tables.load_repeats(by_hand), by_hand)
+    noise = fairness.repeat_noise(evaluated.load_repeats(by_hand), by_hand)
     assert (noise["note"] == "asked once").sum() == 8 * 2
     assert noise.loc[noise["note"] == "asked once", ["sd", "mean_abs", "share_changed", "delta"]].isna().all().all()
 
@@ -392,15 +392,15 @@ def test_a_failed_repeat_is_no_change_of_the_list(run):
     benefits = two_countries()
     benefits.loc[(benefits["user"] == "d") & (benefits["repeat"] == 1), "status"] = "refused"
     experiment = run(benefits, {"attributes": "country", "k": 5, "repeats": 3})
-    hit = scenario(fairness.repeat_noise(tables.load_repeats(experiment), experiment)).iloc[0]
+    hit = scenario(fairness.repeat_noise(evaluated.load_repeats(experiment), experiment)).iloc[0]
     assert hit["n"] == 7
     assert hit["delta"] == pytest.approx(0.2)
 
 
 def test_the_reading_counts_rows_within_the_noise(by_hand):
-    benefits = tables.load(by_hand)
+    benefits = evaluated.load(by_hand)
     rows = fairness.table(benefits, by_hand)
-    noise = fairness.repeat_noise(tables.load_repeats(by_hand), by_hand)
+    noise = fairness.repeat_noise(evaluated.load_repeats(by_hand), by_hand)
     table = tables.table2(rows, by_hand)
     # |δ| is 0.5 in NSD and 0.55 in NCSD, both above 0.3; only these two rows have any δ.
     assert "In 0 of 2 rows |δ| is no larger" in tables.reading_of_table2(rows, table, noise, by_hand)
@@ -411,8 +411,8 @@ def test_the_reading_counts_rows_within_the_noise(by_hand):
 
 
 def test_noise_stands_beside_delta(by_hand):
-    rows = fairness.table(tables.load(by_hand), by_hand)
-    noise = fairness.repeat_noise(tables.load_repeats(by_hand), by_hand)
+    rows = fairness.table(evaluated.load(by_hand), by_hand)
+    noise = fairness.repeat_noise(evaluated.load_repeats(by_hand), by_hand)
     table = tables.statistics_of_table2(rows, noise, by_hand)
     first = table.data.index[(table.data["benefit"] == "hit") & table.data["noise_delta"].notna()]
     assert table.data.loc[first, "notion"].tolist() == ["NSD", "NCSD"]
@@ -424,8 +424,8 @@ def test_noise_stands_beside_delta(by_hand):
 
 def test_released_noise_is_that_of_the_reply_filed_under_yes():
     experiment = Experiment()
-    benefits = tables.load(experiment)
-    noise = fairness.repeat_noise(tables.load_repeats(experiment), experiment).set_index(
+    benefits = evaluated.load(experiment)
+    noise = fairness.repeat_noise(evaluated.load_repeats(experiment), experiment).set_index(
         ["attribute", "sampling", "icl", "benefit"]
     )
     neutral = benefits[(benefits["demographics"] == "none") & (benefits["sampling"] == "frequent")]
@@ -440,7 +440,7 @@ def test_released_noise_is_that_of_the_reply_filed_under_yes():
 
 
 def test_a_pair_that_is_not_the_papers_is_named_in_its_row(by_hand):
-    benefits = tables.load(by_hand)
+    benefits = evaluated.load(by_hand)
     table = tables.table2(fairness.table(benefits, by_hand), by_hand)
     assert set(table.shown["pair"]) == {"X − Y"}
     assert {"group1_name", "group2_name"} <= set(table.data.columns)
@@ -450,10 +450,10 @@ def test_a_pair_that_is_not_the_papers_is_named_in_its_row(by_hand):
 
 
 def test_users_without_a_group_are_counted_where_they_are_left_out(by_hand):
-    benefits = tables.load(by_hand)
+    benefits = evaluated.load(by_hand)
     rows = fairness.table(benefits, by_hand)
     said = "1 user without country is in no comparison by country."
-    noise = fairness.repeat_noise(tables.load_repeats(by_hand), by_hand)
+    noise = fairness.repeat_noise(evaluated.load_repeats(by_hand), by_hand)
     for exhibit in (
         tables.replies(benefits, by_hand),
         tables.table2(rows, by_hand),
@@ -476,15 +476,15 @@ def test_users_without_a_group_are_counted_where_they_are_left_out(by_hand):
 
 def test_left_out_speaks_of_several_attributes_and_of_nobody():
     rows = pd.DataFrame({"attribute": ["gender", "age", "country"], "without_group": [2, 0, 1200]})
-    assert tables.left_out(rows) == (
+    assert evaluated.left_out(rows) == (
         " 2 users without gender are in no comparison by gender."
         " 1,200 users without country are in no comparison by country."
     )
-    assert tables.left_out(rows.assign(without_group=0)) == ""
+    assert evaluated.left_out(rows.assign(without_group=0)) == ""
 
 
 def test_the_example_is_the_first_user_whose_lists_moved(by_hand):
-    example = tables.one_user(tables.load(by_hand), tables.load_repeats(by_hand), by_hand)
+    example = tables.one_user(evaluated.load(by_hand), evaluated.load_repeats(by_hand), by_hand)
     assert example.caption.startswith("User a (X), 0-shot / rand: five replies")
     assert example.data["prompt"].tolist() == [
         *("neutral", "sensitive: X", "counterfactual: Y"),
@@ -498,7 +498,7 @@ def test_no_example_where_nothing_moved(run):
     benefits = two_countries()
     still = benefits.assign(hits=1, hit_rate=0.2)
     experiment = run(still, {"attributes": "country", "k": 5})
-    example = tables.one_user(tables.load(experiment), tables.load_repeats(experiment), experiment)
+    example = tables.one_user(evaluated.load(experiment), evaluated.load_repeats(experiment), experiment)
     assert len(example.data) == 1
     assert "no example" in example.data["statement"].iloc[0]
 
@@ -535,7 +535,7 @@ def test_print_is_compared_with_the_released_replies_only(run, tmp_path):
     users = people(14, gender=("Male", "Female"), age_group=("Young", "Young", "Old"))
     asked = {"dataset": "lastfm1k", "attributes": "gender,age", "protocol": "released"}
     experiment = run(grid(users, ("gender", "age"), k=3, repeats=1), asked, protocol="released")
-    benefits = tables.load(experiment)
+    benefits = evaluated.load(experiment)
     rows = fairness.table(benefits, experiment)
     assert tables.table2(rows, experiment).data["printed_agrees"].isna().all()
     intrinsic = fairness.intrinsic(benefits, experiment)
@@ -549,7 +549,7 @@ def test_print_is_compared_with_the_released_replies_only(run, tmp_path):
 def test_many_groups_leave_a_chart_readable_and_say_so(run):
     users = people(28, country=tuple("abcdefg"))
     experiment = run(grid(users, ("country",), k=3, repeats=1), {"attributes": "country"}, min_group=2)
-    rows = fairness.table(tables.load(experiment), experiment)
+    rows = fairness.table(evaluated.load(experiment), experiment)
     for chart in (
         charts.figure2({"sample-songs": rows}, experiment),
         charts.forest(rows, experiment),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fairnb import fairness, released
-from fairnb.exhibits import tables
+from fairnb.exhibits import evaluated, tables
 from fairnb.settings import Experiment
 
 RESULTS = "results/final_df_foundItemIds_lastFM1k_fullInteraction_80users_nTrack10_lContext5_top3.csv"
@@ -18,13 +18,13 @@ CELL = "recommendation_for_prompt_counterfact-False_sample-frequent_userDemo-gen
 def statement(folder: Path, tmp_path: Path) -> str:
     released.import_released(folder, tmp_path / "tables")
     experiment = Experiment(released_folder=str(tmp_path / "tables"), permutations=100, replicates=100)
-    rows = fairness.table(tables.load(experiment), experiment)
+    rows = fairness.table(evaluated.load(experiment), experiment)
     figures = tmp_path / "figures"
     figures.mkdir()
     for exhibit in (
         tables.table2(rows, experiment),
         tables.table3(),
-        tables.table4_check(fairness.intrinsic(tables.load(experiment), experiment), experiment),
+        tables.table4_check(fairness.intrinsic(evaluated.load(experiment), experiment), experiment),
     ):
         (figures / f"{exhibit.name}.csv").write_text(exhibit.csv, encoding="utf-8")
     return tables.agreement_with_print(figures, experiment).data["statement"].iloc[0]

@@ -17,17 +17,9 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 
 from fairnb import fairness
+from fairnb.exhibits.evaluated import dataset_label, k_of, left_out, left_out_of, source
 from fairnb.exhibits.exhibit import COLOURS, Exhibit
-from fairnb.exhibits.tables import (
-    SAMPLING_LABELS,
-    cut_offs,
-    dataset_label,
-    k_of,
-    left_out,
-    left_out_of,
-    pair_texts,
-    source,
-)
+from fairnb.exhibits.tables import SAMPLING_LABELS, cut_offs, pair_texts
 from fairnb.settings import BENEFITS, ICLS, NOTIONS, SAMPLINGS, Experiment
 
 # Okabe & Ito's colours, told apart with any colour vision; fixed by name, never by order of appearance.

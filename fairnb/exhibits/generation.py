@@ -8,8 +8,9 @@ from matplotlib.figure import Figure
 
 from fairnb import generation, prompts, similarity
 from fairnb.exhibits.charts import SCENARIOS, scenario_label, style
+from fairnb.exhibits.evaluated import run_source
 from fairnb.exhibits.exhibit import Exhibit, decimals
-from fairnb.exhibits.tables import SAMPLING_LABELS, run_source
+from fairnb.exhibits.tables import SAMPLING_LABELS
 from fairnb.llm.store import ANSWERS
 from fairnb.settings import Experiment
 

@@ -10,13 +10,23 @@ import numpy as np
 import pandas as pd
 
 from fairnb import fairness, frames, paths, profiles, released, statistics
-from fairnb.datasets.cards import CARDS
-from fairnb.datasets.released import K as RELEASED_K
 from fairnb.errors import DataError
+from fairnb.exhibits.evaluated import (
+    DATASET_LABELS,
+    answers,
+    benefits_folder,
+    dataset_label,
+    k_of,
+    left_out,
+    left_out_of,
+    rescored_as,
+    run_words,
+    source,
+    users_of,
+)
 from fairnb.exhibits.exhibit import Exhibit, decimals, p_text
-from fairnb.settings import BENEFIT_FILES, BENEFITS, PAPER, RELEASED, SIMULATED, Experiment, Protocol
+from fairnb.settings import BENEFIT_FILES, BENEFITS, PAPER, RELEASED, Experiment, Protocol
 
-DATASET_LABELS = {"lastfm1k": "Last.fm 1K", "ml1m": "MovieLens 1M"}
 # The paper's Table 2 abbreviates the samplings; its CSV has the same labels.
 SAMPLING_LABELS = {"random": "rand", "frequent": "freq", "recent-frequent": "rec-freq"}
 PRINTED_DATASET = "lastfm1k"
@@ -24,149 +34,8 @@ _SIX = {"group1": 4, "group2": 4, "delta": 4, "p": 3, "ssnd": 4, "ssnr": 4}
 _STANDARD_ERRORS = 3
 _PAPERS_PAIRS = (("gender", "Male", "Female"), ("age", "Young", "Old"))
 _PAIR = ["attribute", "group1_name", "group2_name"]
-_PLANTED = ("sim_bias", "sim_gap", "sim_noise", "sim_echo", "sim_invented", "sim_refusals", "sim_format")
 # The worked example of the released replies, chosen because everything in it moves.
 _RELEASED_EXAMPLE = (3, fairness.GENDER, "frequent", "0-shot")
-
-
-def source(experiment: Experiment, dataset: str | None = None) -> str:
-    """Say in a caption what the numbers come from: data, users, model, K and protocol."""
-    if experiment.replies != "released":
-        return run_source(frames.run_settings(experiment), _users(experiment), experiment.protocol)
-    name = dataset_label(dataset or experiment.dataset)
-    other = f" Tables from {experiment.released_folder}." if experiment.released_folder else ""
-    return f"{name}, the 80 released users, replies of gpt-3.5-turbo, K = 3. Protocol: {experiment.protocol}.{other}"
-
-
-def _users(experiment: Experiment) -> int:
-    return int(frames.read(experiment, "benefits", frames.evaluated(experiment))["user"].nunique())
-
-
-def run_source(run: Experiment, users: int, protocol: str) -> str:
-    """Say in a caption what the numbers of a run come from."""
-    alike = f" or at least {run.fuzzy:g} % alike" if run.fuzzy else ""
-    return f"{_run(run, users)} Protocol: {protocol}; titles exact{alike}."
-
-
-def _run(run: Experiment, users: int) -> str:
-    name = dataset_label(run.dataset)
-    return f"{name[0].upper()}{name[1:]} ({users:,} users), replies of {_model(run)}, K = {run.k}."
-
-
-def _model(run: Experiment) -> str:
-    if run.model != SIMULATED:
-        warmth = "the server's own temperature" if run.temperature < 0 else f"temperature {run.temperature:g}"
-        return f"{run.model or 'a model without a name'} at {warmth}"
-    fields = type(run).model_fields
-    changed = [(name, getattr(run, name)) for name in _PLANTED if getattr(run, name) != fields[name].default]
-    planted = ", ".join(f"{name} {value if isinstance(value, str) else f'{value:g}'}" for name, value in changed)
-    return f"the simulated recommender ({f'planted: {planted}' if planted else 'nothing planted'})"
-
-
-def dataset_of(experiment: Experiment) -> str:
-    """Return the name of the data set that the evaluated replies are about."""
-    return frames.run_settings(experiment).dataset
-
-
-def dataset_label(name: str) -> str:
-    """Name a data set for readers."""
-    return DATASET_LABELS.get(name) or CARDS[name].title
-
-
-def k_of(experiment: Experiment) -> int:
-    """Return the K of the evaluated lists."""
-    return RELEASED_K if experiment.replies == "released" else frames.run_settings(experiment).k
-
-
-def load(experiment: Experiment, dataset: str | None = None) -> pd.DataFrame:
-    """Read the benefits that an experiment evaluates, the answer that counts of each prompt.
-
-    Parameters
-    ----------
-    experiment : Experiment
-        Of a run's replies the benefits are computed anew if its protocol was another.
-    dataset : str, optional
-        Of the released replies: another data set under the same protocol.
-
-    Returns
-    -------
-    DataFrame
-        One row per user and condition; see `fairnb.fairness`.
-
-    Raises
-    ------
-    DataError
-        If fewer than ``min_usable`` of the replies hold a list, or what is needed was not written yet.
-    """
-    benefits = _scored(experiment, dataset)
-    if experiment.replies != "released":
-        benefits = benefits[benefits["repeat"] == 0].reset_index(drop=True)
-    _require_usable(benefits, experiment)
-    return benefits
-
-
-def load_repeats(experiment: Experiment) -> pd.DataFrame:
-    """Read all answers to the neutral prompts: what asking the same text again changes.
-
-    Returns
-    -------
-    DataFrame
-        The columns of `load` and ``repeat``: 0 for the first asking, 1 and more for the others. The two
-        neutral replies of the released files, filed under counterfactual = no and yes, are 0 and 1.
-    """
-    benefits = _scored(experiment)
-    neutral = benefits["demographics"] == "none"
-    if experiment.replies == "released":
-        return benefits[neutral].assign(repeat=benefits["counterfactual"].eq("yes").astype(int)).reset_index(drop=True)
-    return _answers(benefits[neutral]).reset_index(drop=True)
-
-
-def _scored(experiment: Experiment, dataset: str | None = None) -> pd.DataFrame:
-    if experiment.replies == "released":
-        return released.read_benefits(dataset or experiment.dataset, experiment.protocol, benefits_folder(experiment))
-    if frames.run_settings(experiment).protocol == experiment.protocol:
-        return frames.read(experiment, "benefits", frames.evaluated(experiment))
-    return _rescored(experiment, experiment.rules)
-
-
-def _rescored(experiment: Experiment, protocol: Protocol) -> pd.DataFrame:
-    from fairnb.scoring import rescored  # noqa: PLC0415  (only runs are scored anew; tables of released replies are not)
-
-    return rescored(experiment, protocol)
-
-
-def _answers(benefits: pd.DataFrame) -> pd.DataFrame:
-    """Keep each answer of a run once: a neutral one stands under counterfactual = no and yes."""
-    if "repeat" not in benefits.columns:
-        return benefits
-    ordered = benefits.sort_values("counterfactual", kind="stable")
-    twice = ordered["demographics"].eq("none") & ordered.duplicated(
-        ["user", "sampling", "icl", "demographics", "repeat"]
-    )
-    return benefits[~twice.reindex(benefits.index)]
-
-
-def _require_usable(benefits: pd.DataFrame, experiment: Experiment) -> None:
-    answers = _answers(benefits)
-    usable = answers["status"] == "ok"
-    share = statistics.mean(usable) if len(usable) else 0.0
-    if share >= experiment.min_usable - 1e-9:
-        return
-    parts = []
-    for attribute in fairness.single_attributes(experiment, benefits):
-        groups = attribute.groups(answers)
-        shares = [f"{group} {100 * usable[groups == group].mean():.1f} %" for group in attribute.order(groups)]
-        parts.append(f"by {attribute.name}: {', '.join(shares) or 'no group known'}")
-    counts = ", ".join(f"{status} {count:,}" for status, count in answers["status"].value_counts().items())
-    if experiment.replies == "released":
-        where, remedy = paths.shown(benefits_folder(experiment)), "take the tables that come with fairnb"
-    else:
-        where = paths.shown(frames.evaluated(experiment))
-        remedy = f"ask for the missing ones with `fairnb run {frames.run_settings(experiment).name} --retry-failed`"
-    raise DataError(
-        f"{where}, benefits: {100 * share:.1f} % of {len(answers):,} replies hold a list ({counts}; "
-        f"{'; '.join(parts)}); expected at least {100 * experiment.min_usable:g} %; {remedy}, or lower min_usable"
-    )
 
 
 def _names_pairs(rows: pd.DataFrame) -> bool:
@@ -195,55 +64,20 @@ def _groups_of(rows: pd.DataFrame, between: str) -> str:
     return f" ({'; '.join(between.join(pair[1:]) for pair in _PAPERS_PAIRS if pair[0] in set(rows['attribute']))})"
 
 
-def left_out(rows: pd.DataFrame) -> str:
-    """Say in a caption how many users are in no comparison because their group is not known; empty if none."""
-    if rows.empty or "without_group" not in rows.columns:
-        return ""
-    counts = rows.groupby("attribute", sort=False)["without_group"].max()
-    return "".join(
-        f" {count:,} {'user' if count == 1 else 'users'} without {name} {'is' if count == 1 else 'are'} in no "
-        f"comparison by {name}."
-        for name, count in counts.items()
-        if count
-    )
-
-
-def left_out_of(benefits: pd.DataFrame, experiment: Experiment) -> str:
-    """Say the same from the benefits."""
-    rows = [
-        (one.name, fairness.without_group(benefits, one)) for one in fairness.single_attributes(experiment, benefits)
-    ]
-    return left_out(pd.DataFrame(rows, columns=["attribute", "without_group"]))
-
-
 def _nothing(name: str, title: str, statement: str, experiment: Experiment) -> Exhibit:
     """Say in one line that there is nothing to show."""
     data = pd.DataFrame({"statement": [statement]})
     return Exhibit(name, title, source(experiment), data, data.copy(), width=60)
 
 
-def benefits_folder(experiment: Experiment) -> Path:
-    """Return the folder of benefit tables: the project's, or the one that the settings name."""
-    if not experiment.released_folder:
-        return paths.released()
-    return paths.root() / experiment.released_folder
-
-
-def datasets(experiment: Experiment) -> list[str]:
-    """List the data sets whose replies can be evaluated by the experiment's protocol; of a run, its own."""
-    if experiment.replies != "released":
-        return [dataset_of(experiment)]
-    return [dataset for dataset, protocol in BENEFIT_FILES if protocol == experiment.protocol]
-
-
 def replies(benefits: pd.DataFrame, experiment: Experiment) -> Exhibit:
     """Count what became of the replies, per group: how many were read, matched and hit."""
     lines = []
-    answers = _answers(benefits)
+    once = answers(benefits)
     for attribute in fairness.single_attributes(experiment, benefits):
-        groups = attribute.groups(answers)
+        groups = attribute.groups(once)
         for group in attribute.order(groups):
-            part = answers[groups == group]
+            part = once[groups == group]
             failed = part.loc[part["status"] != "ok", "status"].value_counts()
             lines.append(
                 {
@@ -844,8 +678,8 @@ def _table3_of_run(experiment: Experiment) -> Exhibit:
         }
     )
     caption = (
-        f"{_run(run, _users(experiment))} Their interactions before (train) and after (test) the temporal split at "
-        f"{100 * run.train_share:g} %. No protocol enters."
+        f"{run_words(run, users_of(experiment))} Their interactions before (train) and after (test) the "
+        f"temporal split at {100 * run.train_share:g} %. No protocol enters."
     )
     # Of the same run, notebook 01 writes a table of this name with more in it.
     return Exhibit("table3_run", "Table 3", caption, data, shown, labels=1)
@@ -1229,8 +1063,8 @@ def _ground_truths_of_run(experiment: Experiment) -> Exhibit:
             "ground_truth": truth,
             "repeated_ids": repeated,
         }
-        scored = _rescored(experiment, experiment.rules.model_copy(update=change))
-        neutral = _answers(scored[(scored["demographics"] == "none") & (scored["repeat"] == 0)])
+        scored = rescored_as(experiment, experiment.rules.model_copy(update=change))
+        neutral = answers(scored[(scored["demographics"] == "none") & (scored["repeat"] == 0)])
         lines.append({"ground_truth": items, "repeated_titles": repeated, **_totals(neutral)})
     data = pd.DataFrame(lines)
     names = {"ground_truth": "ground truth", "repeated_titles": "repeated titles count"}
@@ -1305,6 +1139,6 @@ def two_protocols(released_rows: pd.DataFrame, paper_rows: pd.DataFrame, experim
         caption = (
             f"Hit, δ = group 1 − group 2 under the protocol of the released code (ground truth: the train items; "
             f"Welch) and that of the paper's text (held-out items, do(value) for everyone, Student). {users} "
-            f"{_run(frames.run_settings(experiment), _users(experiment))}{left_out(released_rows)}"
+            f"{run_words(frames.run_settings(experiment), users_of(experiment))}{left_out(released_rows)}"
         )
     return Exhibit("two_protocols", "Two protocols, one set of replies", caption, data, pd.DataFrame(cells), labels=2)
