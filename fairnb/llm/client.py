@@ -146,7 +146,11 @@ def ask(
             ended.set()
 
     thread = threading.Thread(target=work, name="fairnb-client", daemon=True)
-    thread.start()
+    try:
+        thread.start()
+    except KeyboardInterrupt:  # nothing is asked yet, and nobody would wait for it
+        session.interrupt(drop=True)
+        raise
     interrupts = heard = 0
     while not ended.is_set():
         try:
@@ -435,7 +439,8 @@ class _Session:
             refused = refused and outcome.status == "bad_request"
         except openai.APIConnectionError as error:
             why = responses.excerpt(self._hide(responses.cause(error)))
-            outcome = responses.failed("connection", f"no connection ({why}); see that the server runs at base_url")
+            said = f"no connection to {request.base_url} ({why}); see that the server runs, and base_url"
+            outcome = responses.failed("connection", said)
         except openai.OpenAIError as error:
             why = responses.excerpt(self._hide(f"{type(error).__name__}: {error}"))
             outcome = responses.failed("bad_response", why)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -64,8 +65,13 @@ def text_of(response: Any) -> str:
 
 def cause(error: BaseException) -> str:
     """Return the innermost cause of an error."""
-    while error.__cause__ is not None:
-        error = error.__cause__
+    while True:
+        inner = error.exceptions[0] if isinstance(error, BaseExceptionGroup) else error.__cause__ or error.__context__
+        if inner is None:
+            break
+        error = inner
+    if isinstance(error, OSError) and error.errno is not None and error.errno > 0:
+        return os.strerror(error.errno)
     return str(error) or type(error).__name__
 
 

@@ -133,7 +133,10 @@ class Store:
         except sqlite3.Error as error:
             raise self._trouble(error) from None
         except OSError as error:
-            raise FairnbError(f"{paths.shown(self.file)}: cannot be opened ({error.strerror})") from None
+            raise FairnbError(
+                f"{paths.shown(self.file)}: cannot be opened ({error.strerror}); make the folder writable, or name "
+                f"another file with store"
+            ) from None
         try:
             self._prepare()
             if self.read_only:
