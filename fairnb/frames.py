@@ -108,9 +108,10 @@ def write(experiment: Experiment, **frames: pd.DataFrame) -> None:
         If a column is missing, or a value where there must be one.
     """
     target = folder(experiment)
-    paths.write_text(target / SETTINGS, json.dumps(experiment.model_dump(), indent=2, ensure_ascii=False) + "\n")
     for name, frame in frames.items():
         _check(name, frame, name)
+    paths.write_text(target / SETTINGS, json.dumps(experiment.model_dump(), indent=2, ensure_ascii=False) + "\n")
+    for name, frame in frames.items():
         paths.write_bytes(target / f"{name}.parquet", frame.to_parquet(index=False))
 
 

@@ -15,6 +15,7 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from fairnb import fairness
 from fairnb.exhibits.evaluated import dataset_label, k_of, left_out, left_out_of, source
@@ -193,6 +194,7 @@ def forest(rows: pd.DataFrame, experiment: Experiment) -> Exhibit:
             panel.set_yticks(ticks, labels, fontsize=8)
             panel.grid(visible=False, axis="y")
             panel.set_title("hit" if benefit == "hit" else "average rank")
+            panel.xaxis.set_major_locator(MaxNLocator(nbins=6))
             panel.set_xlabel("δ, with 95 % bootstrap interval")
         panels[0].invert_yaxis()
     n_zero = int(((data["low"] <= 0) & (data["high"] >= 0)).sum())
@@ -374,7 +376,7 @@ def deviation_distribution(benefits: pd.DataFrame, experiment: Experiment) -> Ex
             panel.grid(visible=False, axis="x")
             place = "center left" if most > 2 else "upper left"
             panel.legend(loc=place, title=None, fontsize=9 if len(groups) <= 4 else 7)
-        panels[0, 0].set_ylim(0, 0.6 if data["share"].max() < 0.4 else 1)
+        panels[0, 0].set_ylim(0, 0.6 if data["share"].max() < 0.4 else 1.09)
     percent = "; labels in percent" if labelled else ""
     caption = (
         f"Change in the number of hits from the neutral list to the sensitive (NSD) or counterfactual (NCSD) list, "
