@@ -112,7 +112,7 @@ def run(
 def new(
     file: Annotated[Path, typer.Argument(help="The file to write, such as my.toml.")],
 ) -> None:
-    """Write an experiment file to fill in: your model, your data."""
+    """Write an experiment file for a model of your own."""
     from importlib import resources  # noqa: PLC0415
 
     if file.suffix != ".toml":
@@ -255,7 +255,8 @@ def list_experiments() -> None:
         typer.echo(f"  notebooks: {', '.join(sorted(plan.notebooks))}")
         cells = [read_cell(paths.notebooks() / f"{notebook}.ipynb") for notebook in sorted(plan.notebooks)]
         for parameter in {name: parameter for cell in cells for name, parameter in cell.items()}.values():
-            typer.echo(f"  -p {parameter.name:<15} {parameter.default!r:<10} {parameter.help}")
+            value = plan.parameters.get(parameter.name, parameter.default)
+            typer.echo(f"  -p {parameter.name:<15} {value!r:<10} {parameter.help}")
 
 
 @app.command()

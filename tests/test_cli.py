@@ -24,6 +24,7 @@ from fake_project import (
 
 from fairnb import __version__, cli, pipeline
 from fairnb.cli import join_pairs
+from fairnb.settings import load_plan
 
 START, NSD, INTRINSIC, FIGURES = NAMES
 COMMANDS = ["reproduce", "run", "list", "doctor", "template", "data"]
@@ -230,19 +231,22 @@ def test_list_names_experiments_notebooks_and_parameters(call, root):
     lines = out.splitlines()
     assert lines[0] == "released: FairEvalLLM from its released replies"
     assert lines[1] == f"  notebooks: {', '.join(sorted(NAMES))}"
-    assert lines[2:] == [
+    assert lines[2:9] == [
         "  -p dataset         'lastfm1k' data set",
         "  -p protocol        'released' protocol",
+        "  -p replies         'released' whose replies",
         "  -p released_folder ''         folder of tables",
         "  -p alpha           0.05       level",
         "  -p permutations    10000      how many",
         "  -p seed            20240502   root of all random numbers",
-        "sample: From raw files to prompts, on bundled synthetic users unless told otherwise",
-        "  notebooks: 01_profiling",
-        "  -p dataset         'sample-songs' data set",
-        "  -p k               3          items to ask for",
-        "  -p seed            20240502   root of all random numbers",
     ]
+    plan = load_plan("sample")
+    assert lines[9] == f"sample: {plan.title}"
+    assert lines[10] == f"  notebooks: {', '.join(sorted(plan.notebooks))}"
+    # The values of the plan, where it sets one.
+    assert "  -p replies         'this-run' whose replies" in lines[11:]
+    assert "  -p sim_bias        'female=0.3' sim_bias" in lines[11:]
+
 
 
 def test_a_terminal_without_greek_letters_gets_another_spelling(root):
@@ -393,7 +397,8 @@ def test_a_second_run_of_the_same_experiment_is_refused_while_the_first_goes_on(
 @pytest.mark.notebook
 def test_the_next_run_goes_on_and_publishes(interrupted):
     status, out, err = interrupted["last"]
-    assert (status, err) == (0, "")
+    assert err == ""
+    assert status == 0
     lines = out.splitlines()
     assert lines[0] == "Experiment released"
     assert lines[1:3] == [f"  {NSD:<24} unchanged", f"  {FIGURES:<24} unchanged"]

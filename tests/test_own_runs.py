@@ -183,7 +183,7 @@ def test_the_caption_says_data_users_model_and_what_was_planted(run):
     experiment = run(benefits, {**asked, "base_url": "http://me:secret@127.0.0.1:1/v1"})
     assert evaluated.source(experiment) == (
         "Synthetic sample in the format of Last.fm 1K (26 users), replies of the simulated recommender "
-        "(planted: sim_bias female=0.3, sim_noise 0.1), K = 5. Protocol: paper; titles exact or at least 92 % alike."
+        "(bias female=0.3, noise 0.1), K = 5. Protocol: paper; titles exact or at least 92 % alike."
     )
 
 
@@ -192,7 +192,7 @@ def test_the_caption_says_data_users_model_and_what_was_planted(run):
     [
         ({"model": "some/model:7b", "temperature": 0.7}, "replies of some/model:7b at temperature 0.7, K = 3."),
         ({"model": "m", "temperature": -1.0}, "replies of m at the server's own temperature, K = 3."),
-        ({"model": "simulated"}, "replies of the simulated recommender (nothing planted), K = 3."),
+        ({"model": "simulated"}, "replies of the simulated recommender (all dials at 0), K = 3."),
         ({"model": "m", "dataset": "own"}, "Own data (2 users), replies of m at temperature 0, K = 3."),
         ({"model": "m", "dataset": "ml100k"}, "MovieLens 100K (2 users), replies of m"),
         ({"model": "m", "fuzzy": 0.0}, "Protocol: paper; titles exact."),

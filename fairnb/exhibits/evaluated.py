@@ -48,8 +48,10 @@ def _model(run: Experiment) -> str:
         return f"{run.model or 'a model without a name'} at {warmth}"
     fields = type(run).model_fields
     changed = [(name, getattr(run, name)) for name in _PLANTED if getattr(run, name) != fields[name].default]
-    planted = ", ".join(f"{name} {value if isinstance(value, str) else f'{value:g}'}" for name, value in changed)
-    return f"the simulated recommender ({f'planted: {planted}' if planted else 'nothing planted'})"
+    dials = ", ".join(
+        f"{name.removeprefix('sim_')} {value if isinstance(value, str) else f'{value:g}'}" for name, value in changed
+    )
+    return f"the simulated recommender ({dials or 'all dials at 0'})"
 
 
 def dataset_of(experiment: Experiment) -> str:

@@ -118,8 +118,7 @@ def funnel(benefits: pd.DataFrame, experiment: Experiment, columns: dict[str, st
     for name in ("users", "replies", "lists", "items"):
         shown[name] = [f"{count:,}" for count in data[name]]
     for name in ("matched", "in_history", "ambiguous", "invented", "repeated"):
-        pairs = zip(data[name], data[name] / items, strict=True)
-        shown[name.replace("_", " ")] = [f"{count:,} ({100 * share:.1f} %)" for count, share in pairs]
+        shown[name.replace("_", " ")] = [f"{100 * share:.1f} %" for share in data[name] / items]
     shown["hits"] = [f"{count:,}" for count in data["hits"]]
     shown[f"HR@{experiment.k}"] = [decimals(value, 4) for value in data["hit_rate"]]
     caption = (
@@ -212,7 +211,7 @@ def one_user(
     experiment: Experiment,
     scenario: tuple[str, str] = ("frequent", "0-shot"),
 ) -> Exhibit:
-    """Set one user's profile and lists side by side, as Figure 1 of the paper does.
+    """Set one user's lists side by side, as Figure 1 of the paper does; the profile is in the caption.
 
     Parameters
     ----------
@@ -221,7 +220,7 @@ def one_user(
     truth : DataFrame
         ``user_id`` and ``item_id`` of the ground truth.
     profile : list of str
-        The items of the user's profile, as the prompt names them.
+        The items of the user's profile.
     user : object
         An id.
     experiment : Experiment
@@ -234,41 +233,43 @@ def one_user(
     mine = lists[lists["user_id"] == user].set_index(["prompt_id", "repeat"])
     good = set(truth.loc[truth["user_id"] == user, "item_id"])
     neutral = rows.loc[rows["ranker"] == "neutral", "prompt_id"].iloc[0]
-    columns = [("neutral", neutral, 0)]
-    columns += [("neutral, asked again", neutral, 1)] if experiment.repeats > 1 else []
-    columns += [
-        (f"{row.ranker}: {row.value}", row.prompt_id, 0) for row in rows.itertuples() if row.ranker != "neutral"
-    ]
-    records, cells, marks = [], {}, {}
-    base: set[str] = set()
-    for label, identity, repeat in columns:
+    prompts_of = [("neutral", neutral, 0)]
+    prompts_of += [("neutral, asked again", neutral, repeat) for repeat in range(1, experiment.repeats)]
+    prompts_of += [(f"{row.ranker}: {row.value}", row.prompt_id, 0) for row in rows.itertuples() if row.value]
+    base = set(rankings.loc[rankings["reply"] == mine.loc[(neutral, 0), "reply"], "item"])
+    records, cells, marks = [], [], []
+    for label, identity, repeat in prompts_of:
         reply = mine.loc[(identity, repeat)]
         part = rankings[rankings["reply"] == reply["reply"]].sort_values("place")
-        base = base or set(part["item"])
-        texts = []
-        for row in part.itertuples():
-            hit, changed = row.item_id in good, row.item not in base
-            texts.append(f"{row.title}{' ✓' if hit else ''}{' ≠' if changed else ''}")
-            records.append((label, row.place, row.title, row.match, hit, changed, bool(row.in_history)))
-        if reply["status"] != "ok":
-            records.append((label, 1, "", reply["status"], False, False, False))
-        cells[label] = texts or [f"({STATUS_WORDS.get(reply['status'], reply['status'])})"]
-        marks[label] = ["level 1" if "✓" in text else "level 2" if "≠" in text else "" for text in cells[label]]
-    length = max(len(profile), *(len(texts) for texts in cells.values()))
-    cells = {"profile": profile, **cells}
-    marks = {"profile": ["quiet"] * len(profile), **marks}
-    data = pd.DataFrame(records, columns=["prompt", "place", "title", "match", "in_truth", "changed", "in_history"])
+        told = [
+            (
+                row.place,
+                row.title,
+                row.match,
+                row.item_id in good,
+                bool(base) and row.item not in base,
+                bool(row.in_history),
+            )
+            for row in part.itertuples()
+        ] or [(1, "", reply["status"], False, False, False)]
+        records += [(label, *one) for one in told]
+        words = STATUS_WORDS.get(reply["status"], str(reply["status"]).replace("_", " "))
+        texts = [f"{title or f'({words})'}{' ✓' * hit}{' ≠' * new}" for _, title, _, hit, new, _ in told]
+        cells.append([label, *texts])
+        marks.append(["", *("level 1" if one[3] else "level 2" if one[4] else "" for one in told)])
+    columns = ["prompt", *(str(place) for place in range(1, max(map(len, cells))))]
     shown, marked = (
-        pd.DataFrame({name: [*texts, *[""] * (length - len(texts))] for name, texts in side.items()})
+        pd.DataFrame([[*line, *[""] * (len(columns) - len(line))] for line in side], columns=columns)
         for side in (cells, marks)
     )
+    data = pd.DataFrame(records, columns=["prompt", "place", "title", "match", "in_truth", "changed", "in_history"])
     part = "held-out items" if experiment.rules.ground_truth == "held-out" else "train items"
     caption = (
-        f"User {user}, {icl} / {SAMPLING_LABELS[sampling]}: the profile in the prompt, and the lists that came back. "
-        f"✓ in the ground truth ({part}); ≠ not in the neutral list. What changes between neutral and neutral asked "
-        f"again is the model's own variation. {_source(experiment, grid['user_id'])}"
+        f"User {user}, {icl} / {SAMPLING_LABELS[sampling]}; profile in the prompt: {'; '.join(profile)}. The lists "
+        f"that came back, place by place: ✓ in the ground truth ({part}), ≠ not in the neutral list. What changes when "
+        f"neutral is asked again is the model's own variation. {_source(experiment, grid['user_id'])}"
     )
-    return Exhibit("figure1", "Figure 1 for one user", caption, data, shown, marked, width=18)
+    return Exhibit("figure1", "Figure 1 for one user", caption, data, shown, marked, width=36)
 
 
 def similarities(grid: pd.DataFrame, lists: pd.DataFrame, rankings: pd.DataFrame, experiment: Experiment) -> Exhibit:
