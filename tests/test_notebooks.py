@@ -294,6 +294,8 @@ def test_what_notebooks_write_is_what_is_committed_each_by_one_of_them():
         # What a notebook of another experiment wrote here is in no stored output; its runner saw to the names.
         others = {file for file in FILES if file.stem in load_plan(experiment).notebooks} - set(notebooks)
         more = {name for file in others for name in written(nbformat.read(file, as_version=4))}
+        # Of a run, notebook 03 counts the interactions under another name, since 01 has a Table 3 of its own.
+        more |= {name.replace("table3.", "table3_run.") for name in more}
         assert set(found) <= committed <= set(found) | more
         assert bool(others) == (committed != set(found))
     assert {entry.name for entry in FIGURES.iterdir()} <= {*DEFAULT_EXPERIMENTS, "README.md"}
