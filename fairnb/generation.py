@@ -216,6 +216,7 @@ def ask(
             f"replies that this experiment needs, and an exported file is only read; use the settings it was made "
             f"with, or import it with `fairnb replies import`, and ask for the rest"
         )
+    store.require_writable()
     key = os.environ.get(experiment.api_key_variable, "")
     _require_model(experiment, key)
     limits = client.Limits(

@@ -126,6 +126,16 @@ def test_an_exported_file_is_replayed_without_server_and_key(grid, tmp_path, mon
         generation.ask(one, generation.plan_for(one, grid, store), store)
 
 
+def test_a_store_that_cannot_be_written_is_found_before_anything_is_asked(grid, tmp_path, monkeypatch):
+    one = experiment(**REAL)
+    monkeypatch.setattr(generation.client, "ask", lambda *_, **__: pytest.fail("asked"))
+    monkeypatch.setattr(generation.client, "models", lambda *_: pytest.fail("asked"))
+    with Store(tmp_path / "replies.sqlite") as store:
+        store._db.execute("PRAGMA query_only = ON")
+        with pytest.raises(FairnbError, match=r"replies\.sqlite: .*readonly"):
+            generation.ask(one, generation.plan_for(one, grid, store), store)
+
+
 def test_the_simulated_recommender_answers_the_same_every_time(grid):
     one, again = (generation.simulate(experiment(repeats=2), grid) for _ in range(2))
     pd.testing.assert_frame_equal(one, again)

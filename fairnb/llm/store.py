@@ -210,6 +210,25 @@ class Store:
         except sqlite3.Error as error:
             raise self._trouble(error) from None
 
+    def _require_own(self) -> None:
+        if self.read_only:
+            raise FairnbError(f"{paths.shown(self.file)}: an exported file, which is only read; name a .sqlite file")
+
+    def require_writable(self) -> None:
+        """See that replies can be written, before one is paid for.
+
+        Raises
+        ------
+        FairnbError
+            If the file is an exported one, may not be written, or another process holds it too long.
+        """
+        self._require_own()
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            self._db.rollback()
+        except sqlite3.Error as error:
+            raise self._trouble(error) from None
+
     def add(self, replies: Iterable[Reply]) -> int:
         """Write replies; an answer that is there stays. Returns how many rows changed.
 
@@ -218,8 +237,7 @@ class Store:
         FairnbError
             If the file is an exported one, the disk is full, or another process holds it too long.
         """
-        if self.read_only:
-            raise FairnbError(f"{paths.shown(self.file)}: an exported file, which is only read; name a .sqlite file")
+        self._require_own()
         return self._insert(replies)
 
     def read(self, keys: Collection[str] | None = None) -> Iterator[Reply]:
