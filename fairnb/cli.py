@@ -204,7 +204,12 @@ def replies_export(
 
     if file.suffix != ".jsonl":
         raise ParameterError(f"{file}: expected a name that ends in .jsonl, such as replies.jsonl")
+    if file.exists():
+        raise ParameterError(f"{file}: is there already; expected a new name; nothing was written")
     with Store(_store(store, there=True)) as opened:
+        known = sorted({row[0] for row in opened.counts()})
+        if model and model not in known:
+            raise ParameterError(f"model = {model!r}: no reply of it; expected one of {', '.join(known) or 'none'}")
         number = export(opened, file, model)
     typer.echo(f"{file}: {number:,} replies")
 

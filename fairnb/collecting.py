@@ -34,8 +34,13 @@ class Asking:
     progress: bool = False
 
 
-def collect(experiment: Experiment, grid: pd.DataFrame, asking: Asking, announce: Callable[[str], None]) -> None:
+def collect(experiment: Experiment, grid: pd.DataFrame, asking: Asking, announce: Callable[[str], None]) -> list[str]:
     """Ask a real model for the replies that the store lacks, and leave all of them as frame ``replies``.
+
+    Returns
+    -------
+    list of str
+        What is missing, and the command that asks for it; empty if nothing is.
 
     Raises
     ------
@@ -45,7 +50,7 @@ def collect(experiment: Experiment, grid: pd.DataFrame, asking: Asking, announce
         After Ctrl-C, with the replies so far kept.
     """
     if generation.is_simulated(experiment):
-        return
+        return []
     with generation.open_store(experiment) as store:
         plan = generation.plan_for(experiment, grid, store)
         todo = plan.to_ask(retry=asking.retry)
@@ -73,8 +78,10 @@ def collect(experiment: Experiment, grid: pd.DataFrame, asking: Asking, announce
         for text, count in tally.warnings.items():
             announce(f"  note: {text} ({count} times)")
     lacking = generation.missing(replies)
-    for line in _lacking(lacking, len(replies), asking.command):
-        announce(f"  {line}")
+    lines = _lacking(lacking, len(replies), asking.command)
+    if interrupted or (tally and tally.stopped):
+        for line in lines:
+            announce(f"  {line}")
     if interrupted:
         raise KeyboardInterrupt
     if tally and tally.stopped:
@@ -82,6 +89,9 @@ def collect(experiment: Experiment, grid: pd.DataFrame, asking: Asking, announce
         if len(lacking) > (generation.NOT_ASKED in lacking):
             again += " with --retry-failed"
         raise FairnbError(f"asking stopped: {tally.stopped}; {again}")
+    if lines:
+        announce(f"  {lines[0]}")
+    return lines
 
 
 def _lacking(lacking: Mapping[str, int], wanted: int, command: str) -> list[str]:

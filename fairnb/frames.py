@@ -127,7 +127,10 @@ def read(experiment: Experiment, name: str, base: Path | None = None) -> pd.Data
     """
     file = (base or folder(experiment)) / f"{name}.parquet"
     if name in SCHEMAS and not file.is_file():
-        raise DataError(f"{paths.shown(file)}: not written yet; run the notebook before this one")
+        raise DataError(
+            f"{paths.shown(file)}: not written yet; run the notebook before this one "
+            f"(by hand, name a run's folder in replies)"
+        )
     try:
         frame = pd.read_parquet(file) if name in SCHEMAS else pd.DataFrame()
     except (OSError, ValueError) as error:

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import metadata
@@ -94,6 +94,10 @@ def resolve(plan: Plan, given: Mapping[str, object]) -> tuple[Experiment, dict[s
     known = {name: parameter for cell in cells.values() for name, parameter in cell.items()}
     values = _common_defaults(plan, cells, {**plan.parameters, **given})
     for name, value in {**plan.parameters, **given}.items():
+        if name in plan.parameters and name not in given and name not in known and name in Experiment.model_fields:
+            # A setting of a notebook that this plan leaves out.
+            values[name] = plan.parameters[name]
+            continue
         if name not in known:
             close = difflib.get_close_matches(name, known, n=1)
             hint = f"; did you mean {close[0]}?" if close else ""
@@ -245,11 +249,13 @@ def dry_run(plan: Plan, given: Mapping[str, object] | None = None, *, retry: boo
     with generation.open_store(experiment) as store:
         asked = generation.plan_for(experiment, grid, store)
     estimate = asked.estimate(experiment, retry=retry)
+    failed = len(asked.to_ask(retry=True)) - len(asked.to_ask())
     lines = [
         f"Model {experiment.model} at {experiment.base_url}",
         f"Conditions: {asked.conditions:,}; different texts: {asked.texts:,}; "
         f"calls with repeats of neutral prompts: {len(asked.requests):,}",
-        f"Stored already: {len(asked.requests) - len(asked.to_ask()):,}; to ask: {estimate['calls']:,}",
+        f"Stored already: {len(asked.requests) - len(asked.to_ask()):,}; to ask: {estimate['calls']:,}"
+        + (f"; failed before: {failed:,} (--retry-failed asks again)" if failed and not retry else ""),
         f"Tokens, estimated: {estimate['prompt_tokens']:,} to read, {estimate['completion_tokens']:,} to write",
     ]
     if experiment.price_input or experiment.price_output:
@@ -289,12 +295,13 @@ def _run(
     with _locked(folder):
         manifest = _read_manifest(folder)
         kept = manifest.get("frames") == _frames(folder)
+        lacking: list[str] = []
         settings = json.dumps(experiment.model_dump(), indent=2, ensure_ascii=False) + "\n"
         paths.write_text(folder / "frames" / "settings.json", settings)
         if grid is not None:
             from fairnb import collecting  # noqa: PLC0415
 
-            collecting.collect(experiment, grid, asking or collecting.Asking(), announce)
+            lacking = collecting.collect(experiment, grid, asking or collecting.Asking(), announce)
         inputs = _inputs(plan, experiment)
         prints = _fingerprints(plan, experiment, injected, inputs)
         fresh = (
@@ -318,6 +325,8 @@ def _run(
             entries[name] = {"fingerprint": prints[name], "parameters": injected[name], **entry}
             _save_manifest(folder, plan, experiment, inputs, entries)
         _save_manifest(folder, plan, experiment, inputs, entries)
+        for line in lacking:
+            announce(f"  {line}")
         if in_place:
             if _fingerprints(plan, experiment, injected, _inputs(plan, experiment)) != prints:
                 raise FairnbError(
@@ -449,7 +458,18 @@ def _execute_all(
     for name in waiting:
         announce(f"  {name:<24} not run: it needs {', '.join(plan.notebooks[name])}")
     if failures:
-        raise NotebookError("; ".join(failures))
+        raise NotebookError(_together(failures))
+
+
+def _together(failures: Sequence[str]) -> str:
+    """Tell the same failure of several notebooks once."""
+    found: dict[str, list[str]] = {}
+    for failure in failures:
+        where, colon, why = failure.partition(": ")
+        found.setdefault(re.sub(r" \(the run so far: [^()]*\)$", "", why) if colon else failure, []).append(where)
+    if len(found) == len(failures):
+        return "; ".join(failures)
+    return "; ".join(f"{', '.join(where)}: {why}" for why, where in found.items())
 
 
 def _start(name: str, parameters: Mapping[str, Value], folder: Path, key_variable: str) -> subprocess.Popen[str]:

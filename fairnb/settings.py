@@ -279,7 +279,7 @@ class Experiment(BaseModel):
     replies: str = Field(default="released", min_length=1)
     model: str = ""
     base_url: str = ""
-    api_key_variable: str = Field(default="OPENAI_API_KEY", pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
+    api_key_variable: str = Field(default="OPENAI_API_KEY", pattern=r"^[A-Z][A-Z0-9_]{0,63}$")
     system_message: Literal["system", "user", "none"] = "system"
     temperature: float = Field(default=0.0, ge=-1, le=2)
     top_p: float = Field(default=-1.0, ge=-1, le=1)
@@ -337,6 +337,13 @@ class Experiment(BaseModel):
     def _sent_or_not(cls, value: float) -> float:
         if -1 < value < 0:
             raise ValueError("expected 0 or more, or -1 for not sent")
+        return value
+
+    @field_validator("fuzzy")
+    @classmethod
+    def _in_percent(cls, value: float) -> float:
+        if 0 < value < 50:
+            raise ValueError("expected a likeness in percent from 50 to 100, or 0 for exact titles only")
         return value
 
     @field_validator("age_split")
@@ -486,6 +493,8 @@ def load_plan(name_or_file: str) -> Plan:
     else:
         file = Path(name_or_file)
         if not file.is_file():
+            if file.suffix == ".toml":
+                raise ParameterError(f"{name_or_file}: no such file; `fairnb new {name_or_file}` writes one to fill in")
             close = difflib.get_close_matches(name_or_file, plans(), n=1)
             hint = f"did you mean {close[0]}? " if close else ""
             raise ParameterError(
@@ -512,6 +521,12 @@ def first_line(error: ValidationError, model: type[BaseModel]) -> str:
     if first["type"] == "missing":
         return f"{field}: missing; add it"
     message = first["msg"].removeprefix("Value error, ")
+    if first["loc"][:1] == ("parameters",) and len(first["loc"]) > 2:  # one branch of several types
+        field, message = ".".join(map(str, first["loc"][:2])), "expected a text, a number, true or false"
+    elif first["type"] == "string_pattern_mismatch" and field == "name":
+        message = "expected small letters, digits and hyphens, such as my-model"
+    elif first["type"] == "too_short" and field == "notebooks":
+        message = "expected at least one notebook, such as 01_profiling = []"
     if not field:
         return message
     if field == "api_key_variable":

@@ -23,11 +23,14 @@ seed: int = 20240502  # root of all random numbers
 """
 GENERATION = "02_generation"
 # The cell of the notebook that collects replies, with the settings that the plan of `sample` names.
-GENERATION_PARAMETERS = "".join(
-    f"{name}: {type(value).__name__} = {value!r}  # {name}\n"
-    for name, value in load_plan("sample").parameters.items()
-    if name != "replies"
-) + 'seed: int = 20240502  # root of all random numbers\n'
+GENERATION_PARAMETERS = (
+    "".join(
+        f"{name}: {type(value).__name__} = {value!r}  # {name}\n"
+        for name, value in load_plan("sample").parameters.items()
+        if name != "replies"
+    )
+    + "seed: int = 20240502  # root of all random numbers\n"
+)
 PARAMETERS = """\
 dataset: str = "lastfm1k"  # data set
 protocol: str = "released"  # protocol

@@ -251,7 +251,10 @@ def test_too_few_usable_replies_stop_with_one_line(run):
         "50.0 % of 108 replies hold a list (ok 54, refused 53, truncated 1; by gender: Male 100.0 %, Female 0.0 %)"
         in said
     )
-    assert "expected at least 90 %; ask for the missing ones (the command of the run, with --retry-failed), or lower min_usable" in said
+    assert (
+        "expected at least 90 %; ask for the missing ones (the command of the run, with --retry-failed), or lower min_usable"
+        in said
+    )
     assert said.endswith("or lower min_usable")
     assert len(evaluated.load(run(benefits, {"attributes": "gender"}, min_usable=0.5)))
 

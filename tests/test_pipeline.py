@@ -185,7 +185,7 @@ def test_a_volatile_output_is_not_kept(good):
 def test_a_second_run_makes_every_byte_again(good):
     root = good["root"]
     assert snapshot(root / "figures", root / "notebooks") == good["published"]
-    assert len(good["published"]) == 5 + 3 * 4  # the notebook of the other experiment stays as it is
+    assert len(good["published"]) == 6 + 3 * 4  # the notebooks of the other experiment stay as they are
     folder = good["second"].folder
     assert folder.parent == root / "runs"
     assert folder.name.startswith("again-")
@@ -732,7 +732,7 @@ def test_raw_data_and_a_template_are_inputs_of_the_notebooks_that_read_them(fres
     folder.mkdir(parents=True)
     (folder / "plays.tsv").write_text("a play\n")
     (fresh / "mine.toml").write_text("a template")
-    experiment = Experiment(name="sample", dataset="sample-songs", template="mine.toml")
+    experiment = Experiment(name="sample", dataset="sample-songs", template="mine.toml", replies="this-run")
     assert pipeline._inputs(load_plan("sample"), experiment) == {}  # its notebook declares none of them here
     put(fresh, SAMPLE, parameters='data_folder: str = ""  # folder\ntemplate: str = "fairnb-1"  # wording\n')
     found = pipeline._inputs(load_plan("sample"), experiment)

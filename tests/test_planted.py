@@ -72,4 +72,4 @@ def test_a_knowledge_gap_is_seen_by_intrinsic_fairness(drawn):
     )
     assert lost["Male"].mean() > 0.03 > lost["Female"].mean()
     assert within < 0.05
-    assert (rows[0.9]["difference"] < rows[0.0]["difference"]).sum() >= 8
+    assert rows[0.9]["difference"].mean() < rows[0.0]["difference"].mean() - 0.03

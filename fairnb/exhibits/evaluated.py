@@ -10,6 +10,7 @@ from fairnb import fairness, frames, paths, released, statistics
 from fairnb.datasets.cards import CARDS
 from fairnb.datasets.released import K as RELEASED_K
 from fairnb.errors import DataError
+from fairnb.parsing import STATUSES
 from fairnb.settings import BENEFIT_FILES, SIMULATED, Experiment, Protocol
 
 DATASET_LABELS = {"lastfm1k": "Last.fm 1K", "ml1m": "MovieLens 1M"}
@@ -43,7 +44,7 @@ def run_words(run: Experiment, users: int) -> str:
 
 
 def _model(run: Experiment) -> str:
-    if run.model != SIMULATED:
+    if run.model != SIMULATED or run.base_url:
         warmth = "the server's own temperature" if run.temperature < 0 else f"temperature {run.temperature:g}"
         return f"{run.model or 'a model without a name'} at {warmth}"
     fields = type(run).model_fields
@@ -120,6 +121,11 @@ def _scored(experiment: Experiment, dataset: str | None = None) -> pd.DataFrame:
     return rescored_as(experiment, experiment.rules)
 
 
+def answers_at_all(statuses: pd.Series) -> pd.Series:
+    """Tell which replies came, whatever they hold: their status is a parser's, or the server filtered them."""
+    return statuses.isin([*STATUSES, "filtered"])
+
+
 def rescored_as(experiment: Experiment, protocol: Protocol) -> pd.DataFrame:
     """Score the evaluated run by another protocol."""
     from fairnb.scoring import rescored  # noqa: PLC0415  (what the released replies do not need)
@@ -148,13 +154,20 @@ def _require_usable(benefits: pd.DataFrame, experiment: Experiment) -> None:
     for attribute in fairness.single_attributes(experiment, benefits):
         groups = attribute.groups(found)
         shares = [f"{group} {100 * usable[groups == group].mean():.1f} %" for group in attribute.order(groups)]
-        parts.append(f"by {attribute.name}: {', '.join(shares) or 'no group known'}")
+        parts.append(f"users by {attribute.name}: {', '.join(shares) or 'no group known'}")
+    stated = found["stated"].fillna("").replace("", "nothing") if "stated" in found.columns else pd.Series(dtype=str)
+    if len(stated):
+        said = usable.groupby(stated).mean().sort_values()
+        parts.append(f"prompts that state {', '.join(f'{v} {100 * x:.1f} %' for v, x in said.head(6).items())}")
     counts = ", ".join(f"{status} {count:,}" for status, count in found["status"].value_counts().items())
     if experiment.replies == "released":
         where, remedy = paths.shown(benefits_folder(experiment)), "take the tables that come with fairnb"
     else:
         where = paths.shown(frames.evaluated(experiment))
-        remedy = "ask for the missing ones (the command of the run, with --retry-failed)"
+        failed = int((~answers_at_all(found["status"])).sum())
+        remedy = "look at what came back (statuses.csv, notebook 02)"
+        if failed:
+            remedy = f"ask again for the {failed:,} that never came (the command of the run, with --retry-failed)"
     raise DataError(
         f"{where}, benefits: {100 * share:.1f} % of {len(found):,} replies hold a list ({counts}; "
         f"{'; '.join(parts)}); expected at least {100 * experiment.min_usable:g} %; {remedy}, or lower min_usable"

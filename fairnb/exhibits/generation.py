@@ -294,7 +294,10 @@ def similarities(grid: pd.DataFrame, lists: pd.DataFrame, rankings: pd.DataFrame
         axes.set_xticks(range(len(SCENARIOS)), [scenario_label(*scenario) for scenario in SCENARIOS])
         axes.set_ylim(0, 1.03)
         axes.set_ylabel(f"mean Jaccard@{experiment.k} with the neutral list")
-        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+        if data.empty:
+            axes.text(0.5, 0.5, "no two lists to compare", transform=axes.transAxes, ha="center")
+        else:
+            axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
     again = "" if experiment.repeats > 1 else " Neutral prompts were asked once, so the noise of asking is not known."
     caption = (
         f"Similarity to the neutral list. Where the lines of changed prompts lie no lower than that of the same prompt "

@@ -74,6 +74,7 @@ def replies(benefits: pd.DataFrame, experiment: Experiment) -> Exhibit:
     """Count what became of the replies, per group: how many were read, matched and hit."""
     lines = []
     once = answers(benefits)
+    counted = experiment.rules.failed_reply == "miss"
     for attribute in fairness.single_attributes(experiment, benefits):
         groups = attribute.groups(once)
         for group in attribute.order(groups):
@@ -89,7 +90,7 @@ def replies(benefits: pd.DataFrame, experiment: Experiment) -> Exhibit:
                     "items": int(part["n_items"].sum()),
                     "matched": int(part["n_matched"].sum()),
                     "hits": int(part["hits"].sum()),
-                    "hit_rate": statistics.mean(part["hit_rate"]),
+                    "hit_rate": statistics.mean(part.loc[(part["status"] == "ok") | counted, "hit_rate"]),
                     "statuses": "; ".join(f"{status}: {count:,}" for status, count in failed.items()),
                 }
             )
@@ -102,9 +103,10 @@ def replies(benefits: pd.DataFrame, experiment: Experiment) -> Exhibit:
     shown["hit_rate"] = [decimals(value, 4) for value in data["hit_rate"]]
     shown = shown.rename(columns={"hit_rate": "hit rate", "statuses": "of the failed"})
     policy = "leaves the sample and is counted" if experiment.rules.failed_reply == "exclude" else "counts as no hit"
+    over = "all replies" if counted else "the others"
     caption = (
         f"From replies to hits, per group. failed: no list could be read; such a reply {policy}. matched: items with a "
-        f"catalogue id. hit rate: over all replies, K = {k_of(experiment)}. {source(experiment)}"
+        f"catalogue id. hit rate: over {over}, K = {k_of(experiment)}. {source(experiment)}"
         f"{left_out_of(benefits, experiment)}"
     )
     return Exhibit("replies", "Replies", caption, data, shown, labels=1)

@@ -27,6 +27,7 @@ _TOKEN_NAMES = ("max_tokens", "max_completion_tokens")
 # Which name of the limit of tokens a server took, per server and model.
 _known_names: dict[tuple[str, str], str] = {}
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0
+_STARTING = 60.0
 # A response without an answer is asked for again so often; at temperature 0 more would only cost.
 _FEW_TRIES = 3
 _RETRIED = ("rate_limited", "server_error", "timeout", "connection", "bad_response", "no_choices", "empty_content")
@@ -338,7 +339,13 @@ class _Session:
                 # A server that says "at once" each time would be asked without a pause for all of retry_seconds.
                 wait = asked if asked >= 1 else max(asked, wait)
             why = ""
-            if not final and spent + wait > self._limits.retry_seconds:
+            patience = self._limits.retry_seconds
+            if outcome.status == "connection" and not self._answered:
+                # A server that is starting needs a while; one that is not there, or another address, needs a word.
+                patience = min(patience, _STARTING)
+                if tries == 1 and not final:
+                    self._announce(f"{outcome.error}; trying for {patience:.0f} s more")
+            if not final and spent + wait > patience:
                 longer = f"; the server asks to wait {asked:.0f} s more" if asked else ""
                 final, why = True, f" (after {attempts} tries in {spent:.0f} s{longer}; see retry_seconds)"
             if final:
@@ -364,7 +371,7 @@ class _Session:
         nothing_yet = not self._answered and outcome.status in (*_NOBODY_THERE, "bad_request")
         stop = outcome.stop or (str(reply.error) if nothing_yet else "")
         if not stop and self._in_a_row >= patience:
-            stop = f"{self._in_a_row} failures in a row, the last one {outcome.status}: {reply.error}"
+            stop = f"{self._in_a_row} failures in a row, the last one {outcome.status.replace('_', ' ')}: {reply.error}"
         return reply, stop
 
     async def _turn(self, request: Request) -> bool:

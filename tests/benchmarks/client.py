@@ -28,7 +28,10 @@ ROUNDS = 3
 
 def prompts(name: str) -> list[str]:
     """Make prompts of the usual length."""
-    return [f"{name} {number}: " + "The user has watched the following films in the past. " * 20 for number in range(REQUESTS)]
+    return [
+        f"{name} {number}: " + "The user has watched the following films in the past. " * 20
+        for number in range(REQUESTS)
+    ]
 
 
 async def _bare(base_url: str, texts: list[str]) -> None:
