@@ -375,7 +375,7 @@ def test_the_name_of_a_shipped_plan_wins_over_a_file_of_that_name(tmp_path, monk
             'title = "t"\nmodel = "m"',
             "model: unknown setting; known are name, title, notebooks, parameters",
         ),
-        ('"x"', '"X y"', "name = 'X y': string should match"),
+        ('"x"', '"X y"', "name = 'X y': expected small letters, digits and hyphens"),
         ("a = []", 'a = "b"', "notebooks.a = 'b': input should be a valid list"),
         ('["a"]', "[1]", "notebooks.b.0 = 1: input should be a valid string"),
         ('["a"]', '["c"]', "notebook b needs c, which the plan does not run"),
@@ -394,7 +394,7 @@ def test_a_fault_in_a_file_is_told_in_one_line_with_the_file(tmp_path, old, new,
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("name", ["", "relased", "no/such.toml", "/", "..", "a\0b"])
+@pytest.mark.parametrize("name", ["", "relased", "/", "..", "a\0b"])
 def test_what_is_neither_a_name_nor_a_file_is_told_with_the_names(name):
     with pytest.raises(
         ParameterError,

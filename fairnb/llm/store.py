@@ -9,6 +9,7 @@ import json
 import queue
 import sqlite3
 import threading
+import time
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, fields
@@ -138,7 +139,7 @@ class Store:
                 f"another file with store"
             ) from None
         try:
-            self._prepare()
+            self._prepare_when_free()
             if self.read_only:
                 self._insert(read_lines(self.file))
         except sqlite3.Error as error:
@@ -147,6 +148,17 @@ class Store:
         except FairnbError:
             self._db.close()
             raise
+
+    def _prepare_when_free(self) -> None:
+        # Whoever else makes the same file holds it whole for a moment, for which SQLite's own patience does not count.
+        end = time.monotonic() + _BUSY_MS / 1000
+        while True:
+            try:
+                return self._prepare()
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or time.monotonic() > end:
+                    raise
+            time.sleep(0.05)
 
     def _prepare(self) -> None:
         self._db.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
