@@ -174,7 +174,10 @@ def test_an_unknown_experiment_names_the_known_ones(call, root):
         ('name = "x"\ntitle = "x"\nseed = 1\n[notebooks]\na = []\n', "seed: unknown setting; known are name, title, "),
         ('name = "x"\ntitle = "x"\n', "notebooks: missing; add it"),
         ('name = "x"\ntitle = "x"\n[notebooks]\n', "notebooks = {}: "),
-        ('name = "A b"\ntitle = "x"\n[notebooks]\na = []\n', "name = 'A b': expected small letters, digits and hyphens"),
+        (
+            'name = "A b"\ntitle = "x"\n[notebooks]\na = []\n',
+            "name = 'A b': expected small letters, digits and hyphens",
+        ),
         ('name = "x"\ntitle = "x"\n[notebooks]\na = ["b"]\n', "notebook a needs b, which the plan does not run"),
         (
             'name = "x"\ntitle = "x"\n[notebooks]\na = ["b"]\nb = ["a"]\nc = []\n',
