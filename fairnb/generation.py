@@ -127,10 +127,14 @@ def simulated_for(experiment: Experiment, kind: str) -> Simulated:
     return bundled(kind, dials_of(experiment), experiment.seed)
 
 
+def _kind_of(grid: pd.DataFrame) -> str:
+    """Return songs or films, from the version of the grid's template."""
+    return str(grid["template"].iloc[0]).split("/")[1].split("@")[0]
+
+
 def requests_for(experiment: Experiment, grid: pd.DataFrame) -> list[Request]:
     """List what is to be asked for a grid of prompts."""
-    kind = str(grid["template"].iloc[0]).split("/")[1].split("@")[0]
-    template = prompts.load_template(experiment.template, kind)
+    template = prompts.load_template(experiment.template, _kind_of(grid))
     system = "" if experiment.system_message == "none" else template.system
     neutral = set(grid.loc[grid["ranker"] == "neutral", "prompt_id"])
     unique = grid.drop_duplicates("prompt_id")
@@ -282,8 +286,7 @@ def _typed(rows: Sequence[tuple[object, ...]]) -> pd.DataFrame:
 def simulate(experiment: Experiment, grid: pd.DataFrame) -> pd.DataFrame:
     """Let the simulated recommender answer a grid; the frame is that of `replies_frame`."""
     requests = requests_for(experiment, grid)
-    kind = str(grid["template"].iloc[0]).split("/")[1].split("@")[0]
-    model = simulated_for(experiment, kind)
+    model = simulated_for(experiment, _kind_of(grid))
     rows = []
     for request in requests:
         answer = model.answer(request.text, system=request.system, repeat=request.repeat)
