@@ -31,10 +31,10 @@ def main() -> None:
     params = xllamacpp.CommonParams()
     params.model.path = str(model_file())
     params.model_alias = {NAME}
-    params.n_ctx = 8192
-    params.n_parallel = 2
+    params.n_ctx = 4096
+    params.n_parallel = 1
     params.port = int(sys.argv[1])
-    params.cpuparams.n_threads = 1
+    params.cpuparams.n_threads = 2
     server = xllamacpp.Server(params)
     print(f"{server.listening_address}/v1", flush=True)
     threading.Event().wait()
