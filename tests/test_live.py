@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -86,7 +87,7 @@ def test_eight_users_all_scenarios_neutral_and_gender_end_to_end(server, shared_
     )
     seconds = time.monotonic() - start
     assert done.returncode == 0, done.stdout + done.stderr
-    (run,) = (path for path in (ROOT / "runs").glob("live-*") if (path / "manifest.json").is_file())
+    run = ROOT / re.search(r"Exhibits: (runs/live-\w+)/figures/", done.stdout)[1]
     figures = run / "figures"
     table = pd.read_csv(figures / "table2.csv")
     statuses = pd.read_csv(figures / "statuses.csv")
