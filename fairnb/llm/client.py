@@ -430,7 +430,11 @@ class _Session:
             # The client's own timeout starts again with each byte that comes.
             async with asyncio.timeout(self._limits.timeout):
                 raw = await self._client.chat.completions.with_raw_response.create(
-                    model=request.model, messages=request.messages, **sent
+                    # The messages are plain already; as an extra they are not taken apart and put together again,
+                    # which costs the library a seventh of its time.
+                    model=request.model,
+                    messages=[],
+                    extra_body={"messages": request.messages, **sent},
                 )
             _known_names[request.base_url, request.model] = name
             outcome = responses.read(raw.text, request, accept_reasoning=self._accept_reasoning)
