@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import pandas as pd
 
@@ -34,7 +35,9 @@ class Asking:
     progress: bool = False
 
 
-def collect(experiment: Experiment, grid: pd.DataFrame, asking: Asking, announce: Callable[[str], None]) -> list[str]:
+def collect(
+    experiment: Experiment, grid: pd.DataFrame, asking: Asking, to: Path, announce: Callable[[str], None]
+) -> list[str]:
     """Ask a real model for the replies that the store lacks, and leave all of them as frame ``replies``.
 
     Returns
@@ -67,7 +70,7 @@ def collect(experiment: Experiment, grid: pd.DataFrame, asking: Asking, announce
         except KeyboardInterrupt:
             interrupted = True
         replies = generation.replies_frame(experiment, plan, store)
-    frames.write(experiment, replies=replies)
+    frames.write(experiment, to=to, replies=replies)
     if tally and todo:
         spent = generation.cost(experiment, tally.prompt_tokens, tally.completion_tokens)
         money = f", cost {spent:.2f}" if experiment.price_input or experiment.price_output else ""

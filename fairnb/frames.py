@@ -91,12 +91,19 @@ def run_settings(experiment: Experiment) -> Experiment:
         raise DataError(f"{paths.shown(file)}: not the settings of a run ({error}); run notebook 02 again") from None
 
 
-def write(experiment: Experiment, **frames: pd.DataFrame) -> None:
+def write_settings(experiment: Experiment, target: Path) -> None:
+    """Write the settings of a run beside its frames."""
+    paths.write_text(target / SETTINGS, json.dumps(experiment.model_dump(), indent=2, ensure_ascii=False) + "\n")
+
+
+def write(experiment: Experiment, *, to: Path | None = None, **frames: pd.DataFrame) -> None:
     """Write frames for the steps that follow.
 
     Parameters
     ----------
     experiment : Experiment
+    to : Path, optional
+        The folder; the experiment's own if not given.
     **frames : DataFrame
         By the names of `SCHEMAS`.
 
@@ -107,10 +114,10 @@ def write(experiment: Experiment, **frames: pd.DataFrame) -> None:
     DataError
         If a column is missing, or a value where there must be one.
     """
-    target = folder(experiment)
+    target = to or folder(experiment)
     for name, frame in frames.items():
         _check(name, frame, name)
-    paths.write_text(target / SETTINGS, json.dumps(experiment.model_dump(), indent=2, ensure_ascii=False) + "\n")
+    write_settings(experiment, target)
     for name, frame in frames.items():
         paths.write_bytes(target / f"{name}.parquet", frame.to_parquet(index=False))
 

@@ -296,12 +296,11 @@ def _run(
         manifest = _read_manifest(folder)
         kept = manifest.get("frames") == _frames(folder)
         lacking: list[str] = []
-        settings = json.dumps(experiment.model_dump(), indent=2, ensure_ascii=False) + "\n"
-        paths.write_text(folder / "frames" / "settings.json", settings)
-        if grid is not None:
-            from fairnb import collecting  # noqa: PLC0415
+        from fairnb import collecting, frames  # noqa: PLC0415  (loads pandas; unknown names are told before)
 
-            lacking = collecting.collect(experiment, grid, asking or collecting.Asking(), announce)
+        frames.write_settings(experiment, folder / "frames")
+        if grid is not None:
+            lacking = collecting.collect(experiment, grid, asking or collecting.Asking(), folder / "frames", announce)
         inputs = _inputs(plan, experiment)
         prints = _fingerprints(plan, experiment, injected, inputs)
         fresh = (

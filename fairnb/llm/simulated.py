@@ -16,6 +16,7 @@ import pandas as pd
 from fairnb import titles
 from fairnb.datasets import sample
 from fairnb.errors import DataError, ParameterError
+from fairnb.prompts import tokens
 from fairnb.seeds import ROOT_SEED, generator
 
 FORMATS = (
@@ -244,7 +245,7 @@ class Simulated:
         """
         asked = self._read(prompt)
         text = self._refusal(prompt, asked) or self._worded(prompt, self._list(prompt, asked, repeat))
-        return Answer(text, "stop", _tokens(system + prompt), _tokens(text))
+        return Answer(text, "stop", tokens(system + prompt), tokens(text))
 
     def _draw(self, *name: str | int) -> np.random.Generator:
         return generator("simulated", *name, root=self.seed)
@@ -420,9 +421,3 @@ def _names(items: pd.DataFrame, kind: str) -> tuple[list[_Entry], dict[str, int]
         for key in {titles.match_key(text) for text in names} - {""}:
             alone[key] = -1 if key in alone else place
     return entries, {key: place for key, place in alone.items() if place >= 0} | full
-
-
-def _tokens(text: str) -> int:
-    # As `fairnb.prompts.estimate_tokens`; a Series of one text would take longer than the whole answer.
-    plain = len(text.encode("ascii", "ignore"))
-    return (3 * plain + 9) // 10 + len(text) - plain
