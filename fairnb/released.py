@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from fairnb import paths
+from fairnb import paths, places, released_lists
 from fairnb.benefits import benefits
 from fairnb.datasets import released as files
 from fairnb.errors import DataError, FairnbError, ParameterError, ProtocolError
@@ -21,12 +21,20 @@ from fairnb.settings import BENEFIT_FILES, DATASETS, ICLS, PAPER, PROTOCOLS, REL
 
 TRAIN_FILE = "ml1m_top3_train.csv"
 SPLIT_FILE = "ml1m_split.csv"
+PLACES_FILES = {"lastfm1k": "lastfm1k_places.csv", "ml1m": "ml1m_places.csv"}
+AGREEMENT_FILE = "agreement.csv"
+MATCHING_FILE = "matching.csv"
+TRUTHS_FILE = "truths.csv"
 TRAIN_TITLES = PAPER.model_copy(update={"name": "paper, scored against train"})
 
 COLUMNS = [
     *("user", "gender", "age_group", "sampling", "icl", "counterfactual", "demographics"),
     *("n_items", "n_matched", "hits", "hit_rate", "average_rank", "status"),
 ]
+PLACES_KEY = COLUMNS[:7]
+_COUNTS_LABELS = ("dataset", "sampling", "icl", "first", "second", "check")
+# Tables whose decimals are few and short by themselves.
+_EXACT = {*BENEFIT_FILES.values(), TRAIN_FILE, SPLIT_FILE}
 _REMEDY = (
     "`git checkout data/released` restores the project's own, "
     "`fairnb data import-released FOLDER --to THERE` computes it from the released files"
@@ -96,6 +104,7 @@ def import_released(folder: Path, to: Path) -> Imported:
         BENEFIT_FILES["ml1m", "paper"]: _table(ml1m, titles, test, PAPER),
         TRAIN_FILE: _table(ml1m, titles, train, TRAIN_TITLES),
         SPLIT_FILE: _split_counts(train, test),
+        **_list_tables(lastfm, ml1m, catalogue, titles, (train, test)),
     }
     try:
         to.mkdir(parents=True, exist_ok=True)
@@ -105,7 +114,9 @@ def import_released(folder: Path, to: Path) -> Imported:
             f"name another one"
         ) from error
     for name, table in tables.items():
-        paths.write_text(to / name, table.to_csv(index=False, lineterminator="\n"))
+        # Twelve digits are the same on every processor.
+        text = table.to_csv(index=False, lineterminator="\n", float_format=None if name in _EXACT else "%.12g")
+        paths.write_text(to / name, text)
     return Imported(
         {name: len(table) for name, table in tables.items()},
         {replies.dataset: replies.unread for replies in (lastfm, ml1m)},
@@ -226,6 +237,44 @@ def _table(source: files.Replies, rankings: pd.DataFrame, truth: pd.DataFrame, p
     return table.merge(scored, on="reply", validate="one_to_one")[COLUMNS]
 
 
+def _list_tables(
+    lastfm: files.Replies,
+    ml1m: files.Replies,
+    catalogue: Catalogue,
+    titles: pd.DataFrame,
+    split: tuple[pd.DataFrame, pd.DataFrame],
+) -> dict[str, pd.DataFrame]:
+    train, test = split
+    ways = {
+        "lastfm1k": {"ids_file": (lastfm.rankings, lastfm.truth)},
+        "ml1m": {
+            "ids_file": (ml1m.rankings, ml1m.truth),
+            "ids_heldout": (ml1m.rankings, test),
+            "titles_file": (titles, train),
+            "titles_heldout": (titles, test),
+        },
+    }
+    items = {source.dataset: released_lists.items_of(source) for source in (lastfm, ml1m)}
+    tables = {}
+    for source in (lastfm, ml1m):
+        table = source.replies.merge(source.users, on="user_id", validate="many_to_one")
+        for name, (rankings, truth) in ways[source.dataset].items():
+            table[name] = places.words(rankings, truth, table)
+        tables[PLACES_FILES[source.dataset]] = table[[*PLACES_KEY, *ways[source.dataset]]]
+    both = [(source, items[source.dataset]) for source in (lastfm, ml1m)]
+    return {
+        **tables,
+        AGREEMENT_FILE: pd.concat([released_lists.agreement(*one) for one in both], ignore_index=True),
+        MATCHING_FILE: pd.concat(
+            [released_lists.matching(*one, catalogue if one[0] is ml1m else None) for one in both],
+            ignore_index=True,
+        ),
+        TRUTHS_FILE: pd.concat(
+            [released_lists.truths(lastfm), released_lists.truths(ml1m, train, test)], ignore_index=True
+        ),
+    }
+
+
 def _require_same_users(source: files.Replies, part: pd.DataFrame, name: str) -> None:
     lost = set(source.users["user_id"]) - set(part["user_id"])
     if lost:
@@ -241,3 +290,60 @@ def _split_counts(train: pd.DataFrame, test: pd.DataFrame) -> pd.DataFrame:
         ("ml1m", part, len(frame), frame["user_id"].nunique()) for part, frame in (("train", train), ("test", test))
     ]
     return pd.DataFrame(rows, columns=["dataset", "part", "rows", "users"])
+
+
+def read_places(dataset: str, folder: Path | None = None) -> pd.DataFrame:
+    """Read what stands on each place of a data set's lists.
+
+    Parameters
+    ----------
+    dataset : str
+        ``lastfm1k`` or ``ml1m``.
+    folder : Path, optional
+        Where the tables are; the project's ``data/released`` if not given.
+
+    Returns
+    -------
+    DataFrame
+        One row per reply: the columns of `PLACES_KEY` and one word per way to find hits (see `fairnb.places`):
+        ``ids_file`` (the author's ids against the file's ground truth), and for MovieLens ``ids_heldout``,
+        ``titles_file`` and ``titles_heldout`` (exact titles; the file's ground truth is the train part).
+
+    Raises
+    ------
+    ParameterError
+        If there is no such data set.
+    DataError
+        If the file is absent or damaged.
+    """
+    if dataset not in PLACES_FILES:
+        raise ParameterError(f"dataset = {dataset!r}: unknown; expected one of {', '.join(PLACES_FILES)}")
+    file = (folder or paths.released()) / PLACES_FILES[dataset]
+    table = files.read_text_table(file, _REMEDY)
+    ways = [name for name in table.columns if name.startswith(("ids_", "titles_"))]
+    if list(table.columns[: len(PLACES_KEY)]) != PLACES_KEY or not ways:
+        raise DataError(f"{file}: expected the columns {', '.join(PLACES_KEY)} and words of places; {_REMEDY}")
+    for column in PLACES_KEY[1:]:
+        _check(table[column].isin(_LABELS[column]), table[column], f"one of {', '.join(_LABELS[column])}", file)
+    _check(table["user"].str.fullmatch("[0-9]{1,9}"), table["user"], "a whole number", file)
+    for name in ways:
+        _check(table[name].str.fullmatch(f"[{places.LETTERS}]*"), table[name], "a word of places", file)
+    return table.astype({"user": "int64"}).reset_index(drop=True)
+
+
+def read_counts(name: str, folder: Path | None = None) -> pd.DataFrame:
+    """Read one of the small tables on the lists: `AGREEMENT_FILE`, `MATCHING_FILE` or `TRUTHS_FILE`.
+
+    Raises
+    ------
+    DataError
+        If the file is absent or damaged, or a cell that should hold a number holds none.
+    """
+    file = (folder or paths.released()) / name
+    table = files.read_text_table(file, _REMEDY)
+    for column in table.columns:
+        if column not in _COUNTS_LABELS:
+            good = table[column].str.fullmatch(r"([0-9]+(\.[0-9]+)?(e-[0-9]+)?)?")
+            _check(good, table[column], "a number or nothing", file)
+            table[column] = pd.to_numeric(table[column].mask(table[column] == ""))
+    return table.reset_index(drop=True)

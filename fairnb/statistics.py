@@ -330,6 +330,28 @@ def benjamini_hochberg(p: npt.ArrayLike) -> Array:
     return q
 
 
+def sign_test(above: int, of: int) -> float:
+    """Test whether a difference is as often positive as negative, two-sided.
+
+    Parameters
+    ----------
+    above : int
+        Positive differences.
+    of : int
+        All differences that are not 0.
+
+    Returns
+    -------
+    float
+        p in (0, 1], exact; NaN for none.
+
+    Notes
+    -----
+    `scipy.stats.binomtest` with a probability of one half.
+    """
+    return float(stats.binomtest(above, of).pvalue) if of else math.nan
+
+
 class Omnibus(NamedTuple):
     """p-values of tests of any number of groups at once."""
 

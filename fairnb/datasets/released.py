@@ -30,6 +30,7 @@ K = 3
 DEMOGRAPHICS = ("none", "gender", "age", "intersectional")
 GENDERS = ("Male", "Female")
 AGE_GROUPS = ("Young", "Old")
+TITLES = {"lastfm1k": "Last.fm 1K", "ml1m": "MovieLens 1M"}
 
 _RESULTS = {
     "lastfm1k": "results/final_df_foundItemIds_lastFM1k_fullInteraction_80users_nTrack10_lContext5_top3.csv",

@@ -9,11 +9,12 @@ import pandas as pd
 from fairnb import fairness, frames, paths, released, statistics
 from fairnb.datasets.cards import CARDS
 from fairnb.datasets.released import K as RELEASED_K
+from fairnb.datasets.released import TITLES
 from fairnb.errors import DataError
 from fairnb.parsing import STATUSES
 from fairnb.settings import BENEFIT_FILES, SIMULATED, Experiment, Protocol
 
-DATASET_LABELS = {"lastfm1k": "Last.fm 1K", "ml1m": "MovieLens 1M"}
+DATASET_LABELS = TITLES
 _PLANTED = ("sim_bias", "sim_gap", "sim_noise", "sim_echo", "sim_invented", "sim_refusals", "sim_format")
 
 
