@@ -193,6 +193,10 @@ class Experiment(BaseModel):
         A group with fewer users is shown and marked, and left out of tests.
     seed : int
         The root of all named generators.
+    simulations : int
+        Simulated experiments behind each point of a power curve and each rate of false positives.
+    curve : str
+        The row of Table 2 whose specification curve is drawn: attribute, notion, ICL style, sampling, benefit.
     model : str
         The model to ask, by the name its server knows; ``simulated`` for the recommender that comes with
         fairnb and needs no server.
@@ -276,6 +280,8 @@ class Experiment(BaseModel):
     permutations: int = Field(default=10_000, ge=100, le=1_000_000)
     min_group: int = Field(default=5, ge=2)
     seed: int = Field(default=ROOT_SEED, ge=0)
+    simulations: int = Field(default=10_000, ge=100, le=1_000_000)
+    curve: str = "gender NCSD 0-shot recent-frequent hit"
     replies: str = Field(default="released", min_length=1)
     model: str = ""
     base_url: str = ""

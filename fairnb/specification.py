@@ -268,7 +268,7 @@ def summary(specifications: pd.DataFrame, alpha: float) -> pd.DataFrame:
     for row, part in specifications.groupby(ROW, sort=False):
         once = part[part["test"] == TESTS[0]]
         delta = once["delta"].to_numpy()
-        own = once[_as_released(once)]
+        own = once[as_released(once)]
         released = float(own["delta"].iloc[0]) if len(own) else math.nan
         tested = part[part["p"].notna() & ~part["constant"]]
         found.append(
@@ -296,7 +296,8 @@ def summary(specifications: pd.DataFrame, alpha: float) -> pd.DataFrame:
     )
 
 
-def _as_released(rows: pd.DataFrame) -> pd.Series:
+def as_released(rows: pd.DataFrame) -> pd.Series:
+    """Tell which rows of `curve` make the choices of the released code, whatever the test."""
     same = pd.Series(data=True, index=rows.index)
     for choice in SHAPING:
         same &= rows[choice].isin(["", RELEASED_LEVELS[choice]])
