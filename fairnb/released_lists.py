@@ -6,9 +6,8 @@ All of it is counts and shares; no title and no id leaves this module.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from itertools import combinations
+from itertools import combinations, product
 
-import numpy as np
 import pandas as pd
 
 from fairnb.datasets.released import DEMOGRAPHICS, Replies
@@ -48,30 +47,24 @@ def agreement(source: Replies, items: dict[int, tuple[Item, ...]]) -> pd.DataFra
     """
     rows = [(reply, match_key(item.title)) for reply, entries in items.items() for item in entries]
     rankings = pd.DataFrame(rows, columns=["reply", "item"])
-    table = source.replies.assign(condition=source.replies["demographics"] + "/" + source.replies["counterfactual"])
-    wide = table.pivot(index=["sampling", "icl", "user_id"], columns="condition", values="reply")
-    found = []
-    for sampling in SAMPLINGS:
-        for icl in ICLS:
-            scenario = wide.loc[(sampling, icl)]
-            for first, second in combinations(CONDITIONS, 2):
-                pairs = scenario.reindex(columns=[first, second]).dropna().astype("int64")
-                pairs.columns = pd.Index(["first", "second"])
-                alike = jaccard_of(rankings, pairs).dropna()
-                found.append(
-                    {
-                        "dataset": source.dataset,
-                        "sampling": sampling,
-                        "icl": icl,
-                        "first": first,
-                        "second": second,
-                        "users": len(alike),
-                        "jaccard": alike.mean(),
-                        "sd": alike.std(ddof=1),
-                        "equal": (alike > 1 - 1e-9).mean() if len(alike) else np.nan,
-                    }
-                )
-    return pd.DataFrame(found)
+    own = ["sampling", "icl", "user_id"]
+    table = source.replies[["reply", *own]].assign(
+        condition=source.replies["demographics"] + "/" + source.replies["counterfactual"]
+    )
+    pairs = table.merge(table, on=own, suffixes=("", "_second")).rename(columns={"reply": "first"})
+    pairs["jaccard"] = jaccard_of(rankings, pairs.rename(columns={"reply_second": "second"}))
+    known = pairs[pairs["jaccard"].notna()]
+    known = known.assign(equal=known["jaccard"] > 1 - 1e-9)
+    found = known.groupby(["sampling", "icl", "condition", "condition_second"]).agg(
+        users=("jaccard", "size"), jaccard=("jaccard", "mean"), sd=("jaccard", "std"), equal=("equal", "mean")
+    )
+    wanted = [
+        (sampling, icl, *two) for sampling, icl in product(SAMPLINGS, ICLS) for two in combinations(CONDITIONS, 2)
+    ]
+    index = pd.MultiIndex.from_tuples(wanted, names=["sampling", "icl", "first", "second"])
+    # Pairs that nobody has stand all the same, with 0 users.
+    whole = found.reindex(index).fillna({"users": 0}).astype({"users": "int64"}).reset_index()
+    return whole.assign(dataset=source.dataset)[["dataset", *whole.columns]]
 
 
 def matching(source: Replies, items: dict[int, tuple[Item, ...]], catalogue: Catalogue | None) -> pd.DataFrame:
@@ -112,7 +105,7 @@ def matching(source: Replies, items: dict[int, tuple[Item, ...]], catalogue: Cat
         ]
     rows.append(_minority("the id stands more often beside another title", [(match_key(i.title), f) for i, f in pairs]))
     artists = [(artist_key(item.pairs[0][1]), found) for item, found in pairs if item.pairs]
-    if catalogue is None and artists:
+    if catalogue is None:
         rows.append(_minority("the id stands more often beside another artist", artists))
     return pd.DataFrame(rows, columns=["check", "places", "of"]).assign(dataset=source.dataset)[
         ["dataset", "check", "places", "of"]

@@ -22,7 +22,23 @@ import pytest
 from fairnb import paths
 from fairnb.datasets.released import K, read_items, read_replies, read_split, read_text_table
 from fairnb.errors import DataError, FairnbError, ParameterError, ProtocolError
-from fairnb.released import COLUMNS, SPLIT_FILE, TRAIN_FILE, import_released, read_benefit_file, read_benefits
+from fairnb.places import LETTERS
+from fairnb.released import (
+    AGREEMENT_FILE,
+    COLUMNS,
+    MATCHING_FILE,
+    PLACES_FILES,
+    PLACES_KEY,
+    SPLIT_FILE,
+    TRAIN_FILE,
+    TRUTHS_FILE,
+    import_released,
+    read_benefit_file,
+    read_benefits,
+    read_counts,
+    read_places,
+)
+from fairnb.released_lists import CONDITIONS
 from fairnb.settings import BENEFIT_FILES, ICLS, SAMPLINGS
 
 LASTFM = "results/final_df_foundItemIds_lastFM1k_fullInteraction_80users_nTrack10_lContext5_top3.csv"
@@ -30,7 +46,8 @@ ML1M = "results/final_df_foundItemIds_ml100k_fullInteraction_80users_nTrack10_lC
 ITEMS = "data/df_item_ml-1m.csv"
 TRAIN = [f"data/train_data_ml1m_fullInteraction_80users_part_{part}.csv" for part in (1, 2, 3, 4)]
 TEST = "data/test_data_ml1m_fullInteraction_80users.csv"
-TABLES = {*BENEFIT_FILES.values(), TRAIN_FILE, SPLIT_FILE}
+COUNTS = {AGREEMENT_FILE, MATCHING_FILE, TRUTHS_FILE}
+TABLES = {*BENEFIT_FILES.values(), TRAIN_FILE, SPLIT_FILE, *PLACES_FILES.values(), *COUNTS}
 
 NEUTRAL = "recommendation_for_prompt_counterfact-False_sample-random_userDemo-no_info_interact-zero-shot"
 FLIPPED = "recommendation_for_prompt_counterfact-True_sample-recent-frequent_userDemo-age-group_interact-ICL-Few-shot-2"
@@ -452,9 +469,88 @@ def test_unknown_data_set(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- the import
 
 
+def test_what_stands_on_each_place_is_written_as_words(tmp_path: Path) -> None:
+    import_released(release().write(tmp_path / "files"), tmp_path / "to")
+    lastfm = read_places("lastfm1k", tmp_path / "to")
+    assert lastfm.columns.tolist() == [*PLACES_KEY, "ids_file"]
+    # Ids [1, 2, 1] against [1, 2, 3]; [9]; none.
+    assert lastfm["ids_file"].tolist() == ["hhH", "m", ""] * 2
+    ml1m = read_places("ml1m", tmp_path / "to")
+    assert ml1m["ids_file"].tolist()[:3] == ["hHh", "m", ""]  # 101, 101, 102 and 103 against 101, 102
+    assert ml1m["ids_heldout"].tolist()[:3] == ["mMm", "h", ""]  # against 103
+    assert ml1m["titles_file"].tolist()[:3] == ["hhH", "mh", ""]  # 101, 102, 101 and 103, 101; Unknown is behind them
+    assert ml1m["titles_heldout"].tolist()[:3] == ["mmM", "hm", ""]
+
+
+def test_lists_are_compared_within_a_user_and_scenario(tmp_path: Path) -> None:
+    made = release()
+    other = NEUTRAL.replace("no_info", "gender")
+    for row, text in zip(made.tables[ML1M], ("Aaa Film (1990)\nBbb, The", "The Ccc\nDdd", ""), strict=True):
+        row |= {other: text, f"{other}_itemIds": "[]"}
+    import_released(made.write(tmp_path / "files"), tmp_path / "to")
+    table = read_counts(AGREEMENT_FILE, tmp_path / "to")
+    assert len(table) == 2 * 9 * math.comb(8, 2)
+    one = table[(table["dataset"] == "ml1m") & (table["users"] > 0)]
+    assert one[["sampling", "icl", "first", "second"]].values.tolist() == [["random", "0-shot", "none/no", "gender/no"]]
+    # {aaa 1990, bbb 1991, aaa} and {aaa 1990, bbb}: 1 of 4; {ccc, aaa, unknown} and {ccc, ddd}: 1 of 4; nothing at all.
+    assert one["users"].tolist() == [2]
+    assert one["jaccard"].tolist() == [pytest.approx(0.25)]
+    assert one["equal"].tolist() == [0]
+    assert table.loc[table["users"] == 0, ["jaccard", "sd", "equal"]].isna().all(axis=None)
+
+
+def test_ids_and_titles_are_counted_where_they_stand_side_by_side(tmp_path: Path) -> None:
+    import_released(release().write(tmp_path / "files"), tmp_path / "to")
+    table = read_counts(MATCHING_FILE, tmp_path / "to").set_index(["dataset", "check"])[["places", "of"]]
+    # Films: one list of three has three ids (101, 101, 102 beside 101, 102, 101), asked twice.
+    assert table.loc[("ml1m", "places with an id beside a title")].tolist() == [6, 12]
+    assert table.loc[("ml1m", "title is in the catalogue")].tolist() == [6, 6]
+    assert table.loc[("ml1m", "the id is that title's")].tolist() == [2, 6]
+    # Songs: the list with one id has one title; two titles have three ids.
+    assert table.loc[("lastfm1k", "places with an id beside a title")].tolist() == [2, 6]
+    assert table.loc[("lastfm1k", "the id stands more often beside another title")].tolist() == [0, 2]
+
+
+def test_the_ground_truth_is_compared_with_the_split(tmp_path: Path) -> None:
+    import_released(release().write(tmp_path / "files"), tmp_path / "to")
+    table = read_counts(TRUTHS_FILE, tmp_path / "to").set_index("dataset")
+    assert table.loc["ml1m"].tolist() == [3, 6, 4, 4, 3, 0, 1]
+    assert table.loc["lastfm1k", ["users", "items"]].tolist() == [3, 9]
+    assert table.loc["lastfm1k"].iloc[2:].isna().all()
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "message"),
+    [
+        ("ml1m_places.csv", ",hHh,", ",hXh,", "line 2, column ids_file: 'hXh'; expected a word of places"),
+        ("ml1m_places.csv", "1,Male", "1,Mann", "line 2, column gender: 'Mann'; expected one of Male, Female"),
+        ("lastfm1k_places.csv", "ids_file", "ids", "expected the columns user, gender"),
+    ],
+)
+def test_a_damaged_table_of_places_is_told(tmp_path: Path, name: str, old: str, new: str, message: str) -> None:
+    import_released(release().write(tmp_path / "files"), tmp_path)
+    file = tmp_path / name
+    file.write_text(file.read_text("utf-8").replace(old, new, 1), "utf-8")
+    assert message in refusal(lambda: read_places(name.partition("_")[0], tmp_path))
+
+
+def test_a_count_that_is_no_number_is_told(tmp_path: Path) -> None:
+    import_released(release().write(tmp_path / "files"), tmp_path)
+    file = tmp_path / TRUTHS_FILE
+    file.write_text(file.read_text("utf-8").replace("lastfm1k,3", "lastfm1k,three"), "utf-8")
+    assert "line 2, column users: 'three'; expected a number or nothing" in refusal(
+        lambda: read_counts(TRUTHS_FILE, tmp_path)
+    )
+    with pytest.raises(ParameterError, match="dataset = 'ml100k': unknown"):
+        read_places("ml100k", tmp_path)
+
+
 def test_import_scores_by_each_protocol(tmp_path: Path) -> None:
     imported = import_released(release().write(tmp_path / "files"), tmp_path / "to")
-    assert imported.written == dict.fromkeys(BENEFIT_FILES.values(), 6) | {TRAIN_FILE: 6, SPLIT_FILE: 2}
+    six = [*BENEFIT_FILES.values(), TRAIN_FILE, *PLACES_FILES.values()]
+    pairs = 2 * 9 * math.comb(8, 2)
+    counted = {AGREEMENT_FILE: pairs, MATCHING_FILE: 8, TRUTHS_FILE: 2}
+    assert imported.written == dict.fromkeys(six, 6) | {SPLIT_FILE: 2} | counted
     assert imported.unread == {"lastfm1k": [], "ml1m": []}
     assert {name: len(several) for name, several in imported.absent.items()} == {"lastfm1k": 70, "ml1m": 70}
     assert set(contents(tmp_path / "to")) == TABLES
@@ -668,11 +764,22 @@ def test_committed_tables_hold_numbers_and_labels_only(name: str) -> None:
     rows = list(csv.reader(io.StringIO(content.decode("ascii"))))
     words = {cell for row in rows[1:] for cell in row if not re.fullmatch(r"[0-9.]*", cell)}
     allowed = {"Male", "Female", "Young", "Old", "random", "frequent", "recent-frequent", *ICLS, "no", "yes"}
-    allowed |= {"none", "gender", "age", "intersectional", "ok", "ml1m", "train", "test"}
-    assert words <= allowed
+    allowed |= {"none", "gender", "age", "intersectional", "ok", "lastfm1k", "ml1m", "train", "test", *CONDITIONS}
+    if name == MATCHING_FILE:
+        allowed |= {row[rows[0].index("check")] for row in rows[1:]}
+        assert len(allowed) < 40
+    spelt = {word for word in words if re.fullmatch(f"[{LETTERS}]+", word)} if "places" in name else set()
+    assert words - spelt <= allowed
     # Numbers of users, lists and hits: an original id of an item would be larger.
     for place, column in enumerate(rows[0]):
-        if name != SPLIT_FILE and column in ("user", "n_items", "n_matched", "hits", "hit_rate", "average_rank"):
+        if name not in {SPLIT_FILE, *COUNTS} and column in (
+            "user",
+            "n_items",
+            "n_matched",
+            "hits",
+            "hit_rate",
+            "average_rank",
+        ):
             largest = max(float(row[place] or 0) for row in rows[1:])
             assert largest <= (80 if column == "user" else 10)
 

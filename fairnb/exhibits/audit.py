@@ -15,7 +15,7 @@ from fairnb.audit import claims, lists
 from fairnb.exhibits.charts import style
 from fairnb.exhibits.evaluated import benefits_folder, dataset_label, source
 from fairnb.exhibits.exhibit import Exhibit, decimals, p_text
-from fairnb.exhibits.tables import SAMPLING_LABELS, compare_table4
+from fairnb.exhibits.tables import PRINTED_DATASET, SAMPLING_LABELS, compare_table4
 from fairnb.settings import BENEFIT_FILES, BENEFITS, NOTIONS, Experiment
 
 _RELEASED = "replies of gpt-3.5-turbo to the 80 released users of each data set, K = 3"
@@ -42,6 +42,23 @@ def tables_of(benefits: Mapping[str, pd.DataFrame], experiment: Experiment) -> d
         name: fairness.table(frame, experiment.model_copy(update={"dataset": name, "protocol": "released"}))
         for name, frame in benefits.items()
     }
+
+
+def evidence(experiment: Experiment) -> claims.Evidence:
+    """Gather what the checks of the paper's sentences look at."""
+    benefits = benefits_of(experiment)
+    lastfm = experiment.model_copy(update={"dataset": PRINTED_DATASET, "protocol": "released"})
+    full = {"sampling": {short: name for name, short in SAMPLING_LABELS.items()}}
+    condition = ["sampling", "icl", "counterfactual", "demographics"]
+    return claims.Evidence(
+        table2=pd.read_csv(paths.published() / "fairevalllm_table2.csv").replace(full),
+        table4=pd.read_csv(paths.published() / "fairevalllm_table4.csv"),
+        rows=tables_of(benefits, experiment),
+        intrinsic=fairness.intrinsic(benefits[PRINTED_DATASET], lastfm),
+        replies={name: (len(frame), frame.groupby(condition).ngroups) for name, frame in benefits.items()},
+        agreement=released.read_counts(released.AGREEMENT_FILE, benefits_folder(experiment)),
+        alpha=experiment.alpha,
+    )
 
 
 def ground_truth(experiment: Experiment) -> Exhibit:
@@ -154,7 +171,7 @@ def agreement(experiment: Experiment) -> tuple[Exhibit, pd.DataFrame]:
                 (line[1], "described", "if only the stated facts mattered"),
             ):
                 square = lists.matrix(data, name, column)
-                np.fill_diagonal(square.values, math.nan)
+                square = square.mask(np.eye(len(square), dtype=bool))
                 labels = [label.replace("/", ", ") for label in square.columns]
                 sns.heatmap(
                     square.set_axis(labels).set_axis(labels, axis=1),
@@ -186,7 +203,7 @@ def agreement(experiment: Experiment) -> tuple[Exhibit, pd.DataFrame]:
 
 
 def same_flag(by_flag: pd.DataFrame, experiment: Experiment) -> Exhibit:
-    """Compare how alike a list is to the neutral list filed under the same value of counterfactual, and under the other."""
+    """Compare a list with the neutral list filed under the same value of counterfactual, and under the other."""
     shown = pd.DataFrame(
         {
             "data set": by_flag["dataset"].map(dataset_label),
