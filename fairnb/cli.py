@@ -64,13 +64,21 @@ def _main(
 
 @app.command()
 def reproduce(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME]...", help="Which of them; all if none is named.")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Run also what is unchanged.")] = False,
 ) -> None:
     """Rebuild every table and chart under figures/, in place."""
     from fairnb import pipeline  # noqa: PLC0415  (each command imports what it needs; help stays fast)
     from fairnb.settings import DEFAULT_EXPERIMENTS  # noqa: PLC0415
 
-    for name in DEFAULT_EXPERIMENTS:
+    strange = [name for name in names or () if name not in DEFAULT_EXPERIMENTS]
+    if strange:
+        raise ParameterError(
+            f"{strange[0]!r}: not a default experiment; expected {', '.join(DEFAULT_EXPERIMENTS)}, or `fairnb run`"
+        )
+    for name in DEFAULT_EXPERIMENTS if not names else dict.fromkeys(names):
         typer.echo(f"Experiment {name}")
         outcome = pipeline.reproduce(name, force=force, announce=typer.echo)
         _tell(outcome, paths.figures() / name)

@@ -19,7 +19,7 @@ from fairnb.seeds import ROOT_SEED
 
 DATASETS = ("lastfm1k", "ml1m")
 # The experiments whose exhibits are under version control.
-DEFAULT_EXPERIMENTS = ("released", "sample")
+DEFAULT_EXPERIMENTS = ("released", "sample", "audit")
 SAMPLINGS = ("random", "frequent", "recent-frequent")
 ICLS = ("0-shot", "ICL-1", "ICL-2")
 BENEFITS = ("hit", "rank")

@@ -21,6 +21,12 @@ dataset: str = "sample-songs"  # data set
 k: int = 3  # items to ask for
 seed: int = 20240502  # root of all random numbers
 """
+# The one notebook of the audit.
+AUDIT = "07_audit"
+AUDIT_PARAMETERS = """\
+alpha: float = 0.05  # level
+seed: int = 20240502  # root of all random numbers
+"""
 GENERATION = "02_generation"
 # The cell of the notebook that collects replies, with the settings that the plan of `sample` names.
 GENERATION_PARAMETERS = (
@@ -96,6 +102,7 @@ def make_project(root: Path) -> Path:
     for name in NAMES:
         put(root, name)
     put(root, SAMPLE, parameters=SAMPLE_PARAMETERS)
+    put(root, AUDIT, parameters=AUDIT_PARAMETERS)
     put(root, GENERATION, parameters=GENERATION_PARAMETERS)
     return root
 

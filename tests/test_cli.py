@@ -149,7 +149,7 @@ def test_a_bad_parameter_is_one_line_and_nothing_is_made(call, root, arguments, 
 
 
 def test_an_option_that_lacks_its_value_or_is_unknown_is_a_usage_error(call, root):
-    for arguments in (["run", "released", "-p"], ["run", "released", "--fast"], ["run"], ["rum"], ["reproduce", "x"]):
+    for arguments in (["run", "released", "-p"], ["run", "released", "--fast"], ["run"], ["rum"], ["reproduce", "--x"]):
         status, out, err = call(*arguments)
         assert status == 2
         assert out == ""
@@ -159,6 +159,12 @@ def test_an_option_that_lacks_its_value_or_is_unknown_is_a_usage_error(call, roo
 
 
 # --- Experiments ---
+
+
+def test_only_default_experiments_are_rebuilt_in_place(call, root):
+    message = one_line(*call("reproduce", "mine"))
+    assert message == "'mine': not a default experiment; expected released, sample, audit, or `fairnb run`"
+    assert not (root / "runs").exists()
 
 
 def test_an_unknown_experiment_names_the_known_ones(call, root):
@@ -325,10 +331,10 @@ def interrupted(tmp_path_factory):
     before = snapshot(root / "notebooks", root / "figures")
     found = {"root": root, "before": before}
     for way, number in (("gently", signal.SIGINT), ("by force", signal.SIGKILL)):
-        process = cli_process(root, "reproduce", new_session=True)
+        process = cli_process(root, "reproduce", "released", new_session=True)
         said = read_until(process, root, "05_figures")
         if way == "gently":
-            found["rival"] = finished(cli_process(root, "reproduce"))
+            found["rival"] = finished(cli_process(root, "reproduce", "released"))
         os.killpg(process.pid, number)  # as a terminal does
         out, err = process.communicate(timeout=120)
         left = alive(root)
@@ -341,7 +347,7 @@ def interrupted(tmp_path_factory):
         found[f"{way}, manifest"] = manifest(root / "runs" / "released")
         (root / "marks" / "04").unlink()
     (root / "marks" / "go").write_text("")
-    found["last"] = finished(cli_process(root, "reproduce"))
+    found["last"] = finished(cli_process(root, "reproduce", "released"))
     return found
 
 
@@ -409,8 +415,7 @@ def test_the_next_run_goes_on_and_publishes(interrupted):
         f"  {START:<24} ran in T s",
     ]
     assert re.sub(r"[\d.]+ s\.", "T s.", lines[5]) == "Notebooks: 2 ran, 2 unchanged, T s. Exhibits: figures/released/"
-    assert lines[6] == "Experiment sample"
-    assert len(lines) == 7 + len(load_plan("sample").notebooks) + 1
+    assert len(lines) == 6
     root = interrupted["root"]
     assert {file.stem for file in (root / "figures" / "released").glob("*.csv")} == {
         *("nsd", "intrinsic", "00_start_here", "05_figures")
