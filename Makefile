@@ -49,6 +49,7 @@ benchmark: setup ## measure the ratios that the README names
 	$(BIN)/python tests/benchmarks/profiles.py
 	$(BIN)/python tests/benchmarks/client.py
 	$(BIN)/python tests/benchmarks/parsing.py
+	$(BIN)/python tests/benchmarks/power.py
 
 benchmark-lastfm: setup ## read 19 million plays (writes 2.4 GB below the system's temporary folder)
 	$(BIN)/python tests/benchmarks/lastfm1k.py

@@ -481,9 +481,10 @@ class Plan(BaseModel):
 
 
 def plans() -> list[str]:
-    """Return the names of the experiments that come with fairnb."""
+    """Return the names of the experiments that come with fairnb, the default ones first."""
     folder = resources.files("fairnb") / "experiments"
-    return sorted(item.name.removesuffix(".toml") for item in folder.iterdir() if item.name.endswith(".toml"))
+    found = {item.name.removesuffix(".toml") for item in folder.iterdir() if item.name.endswith(".toml")}
+    return [*(name for name in DEFAULT_EXPERIMENTS if name in found), *sorted(found - set(DEFAULT_EXPERIMENTS))]
 
 
 def load_plan(name_or_file: str) -> Plan:

@@ -377,8 +377,8 @@ def peak_of_figure2(evidence: Evidence, rows: str) -> Verdict:
     own = part[(part["icl"] == icl) & (part["sampling"] == sampling)].iloc[0]
     return _verdict(
         holds=(top["icl"], top["sampling"]) == (icl, sampling),
-        why=f"Rebuilt, {TITLES[dataset]}: δ = {_signed(own['delta'])} (p {own['p']:.3f}) at {icl} / {sampling}; largest δ "
-        f"{_signed(top['delta'])} at {top['icl']} / {top['sampling']}; largest |δ| {_signed(size['delta'])} at "
+        why=f"Rebuilt, {TITLES[dataset]}: δ = {_signed(own['delta'])} (p {own['p']:.3f}) at {icl} / {sampling}; "
+        f"largest δ {_signed(top['delta'])} at {top['icl']} / {top['sampling']}; largest |δ| {_signed(size['delta'])} at "
         f"{size['icl']} / {size['sampling']}.",
     )
 
@@ -392,7 +392,9 @@ def lastfm_moves_less(evidence: Evidence, _: str) -> Verdict:
         spans[dataset] = float(part["delta"].max() - part["delta"].min())
     return _verdict(
         holds=spans["lastfm1k"] < spans["ml1m"],
-        why="Range of δ over the scenarios: " + ", ".join(f"{TITLES[name]} {span:.4f}" for name, span in spans.items()) + ".",
+        why="Range of δ over the scenarios: "
+        + ", ".join(f"{TITLES[name]} {span:.4f}" for name, span in spans.items())
+        + ".",
     )
 
 
@@ -403,8 +405,8 @@ def flipping_moves_lists(evidence: Evidence, _: str) -> Verdict:
     for dataset, table in evidence.agreement.groupby("dataset", sort=False):
         by = lists.baseline(table)
         parts.append(
-            f"{TITLES[str(dataset)]}: {by['flipped']:.3f} against {by['again']:.3f} (lower in {by['lower']} of {by['scenarios']} "
-            f"scenarios)"
+            f"{TITLES[str(dataset)]}: {by['flipped']:.3f} against {by['again']:.3f} (lower in {by['lower']} of "
+            f"{by['scenarios']} scenarios)"
         )
         holds.append(by["flipped"] < by["again"] and by["lower"] > by["scenarios"] / 2)
     return _verdict(

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from fairnb.audit.check import Check
 from fairnb.audit.claims import NOT_CHECKABLE, NOT_SUPPORTED, SUPPORTED
-from fairnb.audit.report import Check
 from fairnb.datasets.released import TITLES
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,8 @@ import seaborn as sns
 from matplotlib.figure import Figure
 
 from fairnb import fairness, paths, released, statistics
-from fairnb.audit import claims, lists
+from fairnb.audit import claims, findings, lists
+from fairnb.audit.check import Check
 from fairnb.exhibits.charts import style
 from fairnb.exhibits.evaluated import benefits_folder, dataset_label, source
 from fairnb.exhibits.exhibit import Exhibit, decimals, p_text
@@ -42,6 +44,28 @@ def tables_of(benefits: Mapping[str, pd.DataFrame], experiment: Experiment) -> d
         name: fairness.table(frame, experiment.model_copy(update={"dataset": name, "protocol": "released"}))
         for name, frame in benefits.items()
     }
+
+
+def folder(experiment: Experiment) -> Path:
+    """Return the folder of the tables that were made from the released files."""
+    return benefits_folder(experiment)
+
+
+def claims_list() -> pd.DataFrame:
+    """Read the sentences to check and the names of their checks."""
+    return claims.read(paths.published() / "claims.csv")
+
+
+def summary(checks: Sequence[Check], experiment: Experiment) -> Exhibit:
+    """Put all checks into one table: a row a check, result and consequence."""
+    data = findings.table(checks)
+    shown = data[["check", "question", "result", "consequence"]]
+    shown = shown.rename(columns={"consequence": "what follows"})
+    caption = (
+        f"Every check of this audit, α = {experiment.alpha:g}; the method of each, with its source, is in the CSV. "
+        f"{_from(experiment)}"
+    )
+    return Exhibit("summary", "All checks", caption, data, shown, width=56)
 
 
 def evidence(experiment: Experiment) -> claims.Evidence:

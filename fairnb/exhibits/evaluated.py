@@ -8,8 +8,8 @@ import pandas as pd
 
 from fairnb import fairness, frames, paths, released, statistics
 from fairnb.datasets.cards import CARDS
-from fairnb.datasets.released import K as RELEASED_K
 from fairnb.datasets.released import TITLES
+from fairnb.datasets.released import K as RELEASED_K
 from fairnb.errors import DataError
 from fairnb.parsing import STATUSES
 from fairnb.settings import BENEFIT_FILES, SIMULATED, Experiment, Protocol

@@ -1,0 +1,1 @@
+"""What printed numbers can and cannot say: from print alone, and from the released replies."""
