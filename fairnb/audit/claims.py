@@ -378,8 +378,8 @@ def peak_of_figure2(evidence: Evidence, rows: str) -> Verdict:
     return _verdict(
         holds=(top["icl"], top["sampling"]) == (icl, sampling),
         why=f"Rebuilt, {TITLES[dataset]}: δ = {_signed(own['delta'])} (p {own['p']:.3f}) at {icl} / {sampling}; "
-        f"largest δ {_signed(top['delta'])} at {top['icl']} / {top['sampling']}; largest |δ| {_signed(size['delta'])} at "
-        f"{size['icl']} / {size['sampling']}.",
+        f"largest δ {_signed(top['delta'])} at {top['icl']} / {top['sampling']}; largest |δ| {_signed(size['delta'])} "
+        f"at {size['icl']} / {size['sampling']}.",
     )
 
 
