@@ -99,24 +99,27 @@ def coarse(truth: Hypothesis, users: list[tuple[np.ndarray, np.ndarray]]) -> Hyp
     return Hypothesis(truth.n1, truth.n2, unit, truth.formula, truth.ddof, truth.test)
 
 
-def test_in_most_settings_nothing_else_is_found_and_never_other_sizes():
+def test_in_most_settings_nothing_else_is_found_and_hardly_ever_other_sizes():
     """Where groups are nearly equal in size, formulas and tests give nearly the same digits, and some remain."""
-    only, alike, chance = 0, 0, 0
+    only, alike, elsewhere = 0, 0, 0
     for truth, users, frame in searched():
         others = [one for one in hypotheses(frame) if one != coarse(truth, users)]
         only += not others
         for other in others:
-            assert (other.n1, other.n2) == (truth.n1, truth.n2)
+            if (other.n1, other.n2) != (truth.n1, truth.n2):
+                # Other sizes only where a finer unit makes up for them: 45 halves are as many as 18 fifths.
+                assert other.unit > coarse(truth, users).unit
+                elsewhere += 1
             same_print = all(printed_row(x, y, other) == printed_row(x, y, truth) for x, y in users)
             alike += same_print
-            chance += not same_print
         if others:
             finer = all(other.unit > truth.unit for other in others)
             assert finer or abs(truth.n1 - truth.n2) < 0.4 * max(truth.n1, truth.n2)
     print(
-        f"{SETTINGS} settings: {only} with one hypothesis left; of the others {alike} print alike, {chance} near enough"
+        f"{SETTINGS} settings: {only} with one hypothesis left; others: {alike} print alike, {elsewhere} with other sizes"
     )
     assert only > 0.85 * SETTINGS
+    assert elsewhere <= 0.01 * SETTINGS
 
 
 def test_sizes_are_found_without_their_total_too():
