@@ -288,6 +288,48 @@ def doctor() -> None:
         raise typer.Exit(1)
 
 
+@app.command()
+def audit(
+    file: Annotated[Path, typer.Argument(help="A table of group means, typed as CSV.")],
+    role: Annotated[
+        list[str] | None, typer.Option(metavar="ROLE=COLUMN", help="Such as group1=Max; repeatable.")
+    ] = None,
+    block: Annotated[str, typer.Option(metavar="COLUMNS", help="Split rows by these, such as attribute,notion.")] = "",
+    total: Annotated[int | None, typer.Option(min=4, help="Users of both groups together.")] = None,
+    unit: Annotated[int | None, typer.Option(min=1, help="3 for HitRate@3; 1 to 10 if not given.")] = None,
+    largest: Annotated[int, typer.Option(min=2, help="Largest group to try.")] = 200,
+    bound: Annotated[float, typer.Option(help="Largest size of a user's value.")] = 1.0,
+    table: Annotated[Path | None, typer.Option("--csv", help="Write the checks to this file, too.")] = None,
+) -> None:
+    """Check a printed table of group means, from print alone."""
+    import textwrap  # noqa: PLC0415
+
+    from fairnb.audit import printed, report  # noqa: PLC0415
+
+    strange = next((text for text in role or () if not all(text.partition("="))), None)
+    if strange is not None:
+        raise ParameterError(f"--role {strange}: expected a role and a column, as in --role group1=Max")
+    roles = {name.strip(): column.strip() for name, _, column in (text.partition("=") for text in role or ())}
+    if len(roles) < len(role or ()):
+        raise ParameterError("--role: a role is given twice; expected once")
+    columns = [name.strip() for name in block.split(",") if name.strip()]
+    checks = report.report(
+        printed.read(file, roles), total=total, unit=unit, largest=largest, bound=bound, block=columns
+    )
+    for check in checks:
+        typer.echo(f"{check.name}: {check.question}")
+        for text in (*check.result.replace(". ", ".\n").split("\n"), check.consequence):
+            typer.echo(textwrap.fill(text, 110, initial_indent="  ", subsequent_indent="    ", break_long_words=False))
+    if table is not None:
+        names = ["name", "question", "method", "result", "consequence"]
+        written = io.StringIO(newline="")
+        csv.writer(written, lineterminator="\n").writerows(
+            [names, *([getattr(check, name) for name in names] for check in checks)]
+        )
+        paths.write_text(table, written.getvalue())
+        typer.echo(f"{table}: {len(checks)} checks")
+
+
 @data_app.command("list")
 def data_list() -> None:
     """List data sets: size, terms, whether they are here."""

@@ -24,7 +24,7 @@ _PEOPLE = {"male", "female", "males", "females", "men", "women", "man", "woman",
 _PEOPLE |= {"younger", "older", "majority", "minority", "protected", "unprotected", "privileged", "unprivileged"}
 _PEOPLE |= {"advantaged", "disadvantaged"}
 _NOTHING = {"", "-", "--", "—", "n.s.", "n.s", "ns", "na", "n/a", "n.a.", "nan", "none", "null", "not significant"}
-_DASHES = str.maketrans({mark: "-" for mark in "−–‐‑﹣－"})
+_DASHES = str.maketrans(dict.fromkeys("−–‐‑﹣－", "-"))
 _SPACES = " \u00a0\u2009\u202f"
 _PLAIN = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,2})?")
 _GROUPED = re.compile(rf"[+-]?[1-9][0-9]{{0,2}}(?:([,{_SPACES}'’])[0-9]{{3}})(?:\1[0-9]{{3}})*(?:\.[0-9]*)?")
@@ -149,10 +149,14 @@ def read(file: Path, roles: Mapping[str, str] | None = None) -> Printed:
             remarks.append(f"column {name} is read as {column}")
     empty = [name for name in header if name not in of.values() and all(_nothing(cell) for cell in columns[name])]
     remarks += [f"column {name}: nothing printed; left out" for name in empty]
-    labels = [name for name in header if name not in of.values() and name not in empty]
+    texts = {
+        name: [cell.strip() for cell in columns[name]]
+        for name in header
+        if name not in of.values() and name not in empty
+    }
     return Printed(
         file=str(file),
-        labels=pd.DataFrame({name: [cell.strip() for cell in columns[name]] for name in labels}, index=range(len(rows))),
+        labels=pd.DataFrame(texts, index=range(len(rows))),
         numbers=pd.DataFrame(numbers, dtype=float),
         places=pd.DataFrame(places).astype("Int64"),
         lines=lines,
@@ -299,11 +303,11 @@ def _remarks(name: str, cells: list[_Cell], lines: list[int]) -> Iterator[str]:
 
 def _role_of(name: str) -> str:
     """Return the role that a column's name tells; the empty text if it tells none."""
-    bare = re.sub(r"[\s_\-./()\[\]%:]+", "", name.lower().replace("Δ", "δ"))
+    bare = re.sub(r"[\s_\-./()\[\]%:]+", "", name.lower())
     numbered = re.fullmatch(r"(group|mean|avg|average|meangroup|groupmean|meanofgroup|n|ngroup)0*([1-9][0-9]?)", bare)
     if numbered:
         return f"{'n' if numbered[1] in ('n', 'ngroup') else 'group'}{numbered[2]}"
-    for role, known in (("delta", _DELTA), ("p", _P), ("sd", _SD), ("n", {"n", "users", "total"})):
+    for role, known in (("delta", _DELTA), ("p", _P), ("sd", _SD), ("n", {"n"})):
         if bare in known:
             return role
     return ""
@@ -343,6 +347,9 @@ def _roles(file: Path, header: list[str], numeric: list[str], given: Mapping[str
     if len(groups) < 2:
         found = f"only {of[groups[0]]} reads as the mean of a group" if groups else "no column reads as a group's mean"
         raise DataError(f"{file}: {found}; expected two of the columns {', '.join(header)}; {_HINT}")
+    lacking = [f"group{place}" for place in range(1, len(groups) + 1) if f"group{place}" not in of]
+    if lacking:
+        raise DataError(f"{file}: columns read as {', '.join(sorted(groups))}, none as {lacking[0]}; {_HINT}")
     return of
 
 
@@ -357,9 +364,5 @@ def _p_inside(cells: dict[str, list[_Cell]], of: dict[str, str], delimiter: str,
     inside = [_cell(cell.p, delimiter, commas) if cell.p else _Cell() for cell in cells[of["delta"]]]
     if "p" in of:
         own = cells[of["p"]]
-        inside = [mine if not math.isnan(mine.value) else other for mine, other in zip(own, inside, strict=True)]
-    else:
-        of["p"] = "p"
-        cells["p"] = inside
-        return
-    cells[of["p"]] = inside
+        inside = [other if math.isnan(mine.value) else mine for mine, other in zip(own, inside, strict=True)]
+    cells[of.setdefault("p", "p")] = inside

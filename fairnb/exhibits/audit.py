@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from fairnb import fairness, paths, released, statistics
 from fairnb.audit import claims, findings, lists
 from fairnb.audit.check import Check
+from fairnb.datasets.released import TITLES
 from fairnb.exhibits.charts import style
 from fairnb.exhibits.evaluated import benefits_folder, dataset_label, source
 from fairnb.exhibits.exhibit import Exhibit, decimals, p_text
@@ -59,13 +60,12 @@ def claims_list() -> pd.DataFrame:
 def summary(checks: Sequence[Check], experiment: Experiment) -> Exhibit:
     """Put all checks into one table: a row a check, result and consequence."""
     data = findings.table(checks)
-    shown = data[["check", "question", "result", "consequence"]]
-    shown = shown.rename(columns={"consequence": "what follows"})
+    shown = data[["check", "result", "consequence"]].rename(columns={"consequence": "what follows"})
     caption = (
-        f"Every check of this audit, α = {experiment.alpha:g}; the method of each, with its source, is in the CSV. "
-        f"{_from(experiment)}"
+        f"Every check of this audit, α = {experiment.alpha:g}; question and method of each, with its source, stand "
+        f"in the sections above and in the CSV. {_from(experiment)}"
     )
-    return Exhibit("summary", "All checks", caption, data, shown, width=56)
+    return Exhibit("summary", "All checks", caption, data, shown, width=44)
 
 
 def evidence(experiment: Experiment) -> claims.Evidence:
@@ -92,15 +92,15 @@ def ground_truth(experiment: Experiment) -> Exhibit:
         {
             "data set": data["dataset"].map(dataset_label),
             "users": data["users"].map("{:,}".format),
-            "items of the ground truth": data["items"].map("{:,}".format),
-            "of the train part": [_share(of, all_) for of, all_ in zip(data["in_train"], data["items"], strict=True)],
-            "of the held-out part": [
+            "items": data["items"].map("{:,}".format),
+            "in the train part": [_share(of, all_) for of, all_ in zip(data["in_train"], data["items"], strict=True)],
+            "in the held-out part": [
                 _share(of, all_) for of, all_ in zip(data["in_heldout"], data["items"], strict=True)
             ],
-            "held-out items in it": [
+            "held-out items met": [
                 _share(of, all_) for of, all_ in zip(data["in_heldout"], data["heldout"], strict=True)
             ],
-            "users whose train part it is": [
+            "users: equal to train": [
                 _share(of, all_) for of, all_ in zip(data["equal_to_train"], data["users"], strict=True)
             ],
         }
@@ -134,7 +134,7 @@ def ids_and_titles(experiment: Experiment) -> Exhibit:
         "released; an id is one item, so of several titles beside it at most one can be exact (a title in two "
         f"spellings counts as two). {_from(experiment)}"
     )
-    return Exhibit("ids_and_titles", "Is the matched id the recommended item?", caption, data, shown, labels=1)
+    return Exhibit("ids_and_titles", "Matched ids and recommended titles", caption, data, shown, labels=1)
 
 
 def columns_of_users(benefits: Mapping[str, pd.DataFrame], experiment: Experiment) -> Exhibit:
@@ -231,17 +231,18 @@ def same_flag(by_flag: pd.DataFrame, experiment: Experiment) -> Exhibit:
     shown = pd.DataFrame(
         {
             "data set": by_flag["dataset"].map(dataset_label),
-            "with the neutral list of the same flag": [decimals(value, 3) for value in by_flag["same"]],
-            "with that of the other flag": [decimals(value, 3) for value in by_flag["other"]],
-            "the two neutral lists": [decimals(value, 3) for value in by_flag["again"]],
+            "same flag": [decimals(value, 3) for value in by_flag["same"]],
+            "other flag": [decimals(value, 3) for value in by_flag["other"]],
+            "two neutral lists": [decimals(value, 3) for value in by_flag["again"]],
             "scenarios": by_flag["scenarios"].astype(str),
-            "same flag more alike in": by_flag["same_higher"].astype(str),
+            "same flag higher in": by_flag["same_higher"].astype(str),
             "p (sign test)": by_flag["p"].map(p_text),
         }
     )
     caption = (
-        f"Mean Jaccard of lists under one stated fact with either neutral list. Both neutral prompts have one text, so "
-        f"both should be equally near. {_from(experiment)}"
+        "Mean Jaccard of lists under one stated fact with the neutral list filed under the same value of "
+        "counterfactual, and under the other. Both neutral prompts have one text, so both lists should be equally "
+        f"near. same flag higher in: scenarios; p: sign test over them. {_from(experiment)}"
     )
     return Exhibit("same_flag", "Same counterfactual flag, or the other", caption, by_flag, shown)
 
@@ -282,23 +283,21 @@ def noise(benefits: Mapping[str, pd.DataFrame], tables: Mapping[str, pd.DataFram
     data = pd.DataFrame(rows)
     shown = pd.DataFrame(
         {
-            "data set": data["dataset"].map(dataset_label),
-            "attribute": data["attribute"],
-            "notion": data["notion"],
-            "benefit": data["benefit"],
-            "SD of ΔB": [decimals(value, 3) for value in data["sd"]],
-            "asked again": [decimals(value, 3) for value in data["sd_again"]],
-            "users whose B changed": [f"{100 * value:.0f} %" for value in data["changed"]],
-            "changed, asked again": [f"{100 * value:.0f} %" for value in data["changed_again"]],
-            "|δ| no larger than asked again": [
-                f"{count} of {of}" for count, of in zip(data["within"], data["rows"], strict=True)
-            ],
+            ("", "data set"): data["dataset"].map(dataset_label),
+            ("", "attribute"): data["attribute"],
+            ("", "notion"): data["notion"],
+            ("", "benefit"): data["benefit"],
+            ("SD over users", "ΔB"): [decimals(value, 3) for value in data["sd"]],
+            ("SD over users", "again"): [decimals(value, 3) for value in data["sd_again"]],
+            ("users with a change", "ΔB"): [f"{100 * value:.0f} %" for value in data["changed"]],
+            ("users with a change", "again"): [f"{100 * value:.0f} %" for value in data["changed_again"]],
+            ("", "|δ| no larger"): [f"{count} of {of}" for count, of in zip(data["within"], data["rows"], strict=True)],
         }
     )
     caption = (
-        f"What asking the neutral text a second time changes (the neutral replies filed under counterfactual = no and "
-        f"yes), beside what stating an attribute changes. Means over the scenarios. Protocol {experiment.rules.name}. "
-        f"{_from(experiment)}"
+        "What asking the neutral text a second time changes (the neutral replies filed under counterfactual = no "
+        "and yes), beside what stating an attribute changes. Means over the scenarios. |δ| no larger: rows in which "
+        f"|δ| is no larger than between the two askings. Protocol {experiment.rules.name}. {_from(experiment)}"
     )
     return Exhibit("noise", "The noise under every ΔB", caption, data, shown, labels=3)
 
@@ -413,19 +412,18 @@ def table4_panels(intrinsic: pd.DataFrame, experiment: Experiment) -> Exhibit:
             "panel": data["attribute"],
             "scenario": data["icl"] + " / " + data["sampling"].map(SAMPLING_LABELS),
             "printed": [_pair(*values) for values in zip(data["group1"], data["group2"], strict=True)],
-            "own groups' means": [_pair(*values) for values in zip(data["mean1"], data["mean2"], strict=True)],
-            "gap in SE": [decimals(value, 1) for value in data["gap"]],
-            "the other attribute's": [
-                _pair(*values) for values in zip(data["mean1_other"], data["mean2_other"], strict=True)
-            ],
-            "gap in SE (other)": [decimals(value, 1) for value in data["gap_other"]],
-            "within 3 SE of": data["within"],
+            "own means": [_pair(*values) for values in zip(data["mean1"], data["mean2"], strict=True)],
+            "gap": [decimals(value, 1) for value in data["gap"]],
+            "other means": [_pair(*values) for values in zip(data["mean1_other"], data["mean2_other"], strict=True)],
+            "other gap": [decimals(value, 1) for value in data["gap_other"]],
+            "within 3": data["within"],
         }
     )
     caption = (
         "Table 4: each printed pair of means, the means of the panel's own groups, and those of the other "
         "attribute's groups in the same scenario. gap: the larger of the two distances in Monte Carlo standard "
-        f"errors of a mean of {experiment.replicates:,} bootstrap means. {source(experiment, 'lastfm1k')}"
+        f"errors of a mean of {experiment.replicates:,} bootstrap means; within 3: the attributes whose groups are "
+        f"as near. {source(experiment, 'lastfm1k')}"
     )
     keep = [*head, "group1", "group2", "mean1", "mean2", "gap", "mean1_other", "mean2_other", "gap_other", "within"]
     return Exhibit("table4_panels", "The panels of Table 4", caption, data[keep], shown, labels=1)
@@ -448,7 +446,7 @@ def claims_table(verdicts: pd.DataFrame, experiment: Experiment) -> Exhibit:
         {
             "section": verdicts["section"],
             "sentence (part)": "“" + verdicts["quote"] + "”",
-            "speaks of": verdicts["rows"],
+            "speaks of": verdicts["rows"].replace(TITLES, regex=True).replace({"none": "no row"}),
             "verdict": verdicts["verdict"],
             "computed": verdicts["why"],
         }
@@ -462,4 +460,4 @@ def claims_table(verdicts: pd.DataFrame, experiment: Experiment) -> Exhibit:
         "verdict is the result of a check in code (column check of the CSV, fairnb.audit.claims), at α = "
         f"{experiment.alpha:g}. {_from(experiment)}"
     )
-    return Exhibit("claims", "Sentences and numbers", caption, verdicts, shown, marks, width=44)
+    return Exhibit("claims", "Sentences and numbers", caption, verdicts, shown, marks, width=30)

@@ -17,7 +17,7 @@ WANTED = (0.02, 0.05, 0.10)
 _COLOURS = {"student": "#0072B2", "welch": "#D55E00", "mann-whitney": "#009E73", "permutation": "#CC79A7"}
 _MARKS = {"student": "o", "welch": "s", "mann-whitney": "^", "permutation": "D"}
 # Replicates of the costlier tests; their intervals say how sure the rates are.
-_BOOTSTRAP_REPLICATES = 2_000
+_BOOTSTRAP_REPLICATES = 1_000
 _PERMUTATIONS = 999
 
 
