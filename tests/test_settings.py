@@ -63,6 +63,8 @@ def test_the_default_is_the_released_experiment():
         "permutations": 10_000,
         "min_group": 5,
         "seed": 20240502,
+        "simulations": 10_000,
+        "curve": "gender NCSD 0-shot recent-frequent hit",
         "replies": "released",
         "model": "",
         "base_url": "",
@@ -130,6 +132,8 @@ OTHERS = [
     {"permutations": 1_000_000},
     {"min_group": 2},
     {"seed": 0},
+    {"simulations": 500},
+    {"curve": "age NSD ICL-1 random rank"},
     {"replies": "this-run"},
     {"model": "tiny"},
     {"base_url": "http://127.0.0.1:9/v1"},
@@ -398,7 +402,7 @@ def test_a_fault_in_a_file_is_told_in_one_line_with_the_file(tmp_path, old, new,
 def test_what_is_neither_a_name_nor_a_file_is_told_with_the_names(name):
     with pytest.raises(
         ParameterError,
-        match=r"no such experiment; (?:did you mean \w+\? )?expected one of .*released, sample, or a \.toml file",
+        match=r"no such experiment; (?:did you mean \w+\? )?expected one of .*released, sample, audit, or a \.toml file",
     ):
         load_plan(name)
 
