@@ -142,7 +142,8 @@ def rejections(
     -------
     DataFrame
         ``effect``, ``test``, ``n1``, ``n2``, ``replicates``, ``rejected`` (experiments with p < alpha), ``rate``,
-        ``low``, ``high`` (95 % Wilson interval of the rate). A p that is undefined does not reject.
+        ``low``, ``high`` (95 % Wilson interval of the rate), ``constant`` (experiments in which a group has no
+        variation), ``rejected_constant`` (those of them with p < alpha). A p that is undefined does not reject.
 
     Raises
     ------
@@ -157,16 +158,20 @@ def rejections(
     for effect in effects:
         first = null.shifted(effect)
         rng = seeds.generator("power", f"{effect:.9f}", n1, n2, root=root)
-        found = dict.fromkeys(tests, 0)
+        found, of_constant, constant = dict.fromkeys(tests, 0), dict.fromkeys(tests, 0), 0
         for start in range(0, replicates, _CHUNK):
             size = min(_CHUNK, replicates - start)
             counts1 = rng.multinomial(n1, first.shares, size=size)
             counts2 = rng.multinomial(n2, null.shares, size=size)
+            flat = (counts1.max(axis=1) == n1) | (counts2.max(axis=1) == n2)
+            constant += int(flat.sum())
             for test in tests:
                 p = p_values(test, null.support, counts1, counts2, permutations=permutations, root=root)
                 found[test] += int((p < alpha).sum())
+                of_constant[test] += int((p[flat] < alpha).sum())
         for test in tests:
-            rows.append({"effect": effect, "test": test, **_rate(found[test], replicates, n1, n2)})
+            more = {"constant": constant, "rejected_constant": of_constant[test]}
+            rows.append({"effect": effect, "test": test, **_rate(found[test], replicates, n1, n2), **more})
     return pd.DataFrame(rows)
 
 

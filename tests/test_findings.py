@@ -153,10 +153,12 @@ def test_false_positives_and_power_are_said_with_their_numbers():
     strict = rates.assign(low=0.2, high=0.3)
     assert "Further than noise from 5 %: student at 45 and 35" in findings.false_positives(strict, 0.05).consequence
     detectable, needed = power.detectable(simulated, null, FEW).data, power.needed(null, FEW).data
-    text = findings.power(detectable, needed, 0.1612).result
+    flat = power.on_constant_groups(simulated)
+    text = findings.power(detectable, needed, flat, 0.1612).result
     assert "Largest |δ| of the hit rows: 0.161" in text
+    assert "0 % (δ = 0.10, n = 45 and 35)" in text
     lost = detectable.assign(by_simulation=math.nan)
-    assert "n = 45 and 35: not reached" in findings.power(lost, needed, 0.1).result
+    assert "n = 45 and 35: not reached" in findings.power(lost, needed, flat, 0.1).result
 
 
 def test_a_changed_digit_of_table_2_is_named(tmp_path):

@@ -112,6 +112,15 @@ def test_power_grows_with_the_effect_and_formula_and_simulation_agree_with_many_
         assert np.abs(part["rate"] - formula).max() < 0.02 + 3 * math.sqrt(0.25 / 3000)
 
 
+def test_detections_on_a_group_without_variation_are_counted():
+    frame = power.rejections(SPARSE, [0.2], 70, 3, replicates=2000, permutations=99, tests=power.FORMULAS)
+    flat = frame.set_index("test")
+    # Of three users drawn from the null, all are unchanged in 0.84³ of the experiments.
+    assert flat["constant"].iloc[0] / 2000 == pytest.approx(0.84**3, abs=5 * math.sqrt(0.24 / 2000))
+    assert (flat["rejected_constant"] <= flat["rejected"]).all()
+    assert flat.loc["welch", "rejected_constant"] > 0.9 * flat.loc["welch", "rejected"]
+
+
 def test_one_effect_gives_the_same_rates_whatever_else_is_asked():
     alone = power.rejections(SPARSE, [0.1], 20, 20, replicates=200, permutations=99)
     among = power.rejections(SPARSE, [0.0, 0.1], 20, 20, replicates=200, permutations=99)

@@ -364,8 +364,18 @@ def false_positives(rates: pd.DataFrame, alpha: float) -> Check:
     )
 
 
-def power(detectable: pd.DataFrame, needed: pd.DataFrame, observed: float) -> Check:
-    """Say what could have been detected, and with how many users."""
+def power(detectable: pd.DataFrame, needed: pd.DataFrame, flat: pd.DataFrame, observed: float) -> Check:
+    """Say what could have been detected, and with how many users.
+
+    Parameters
+    ----------
+    detectable, needed : DataFrame
+        From `fairnb.exhibits.power`.
+    flat : DataFrame
+        Welch's detections, and those made where a group has no variation.
+    observed : float
+        The largest |δ| of the table.
+    """
     found = []
     for (n1, n2), part in detectable.groupby(["n1", "n2"], sort=False):
         values = part["by_simulation"].dropna()
@@ -376,14 +386,20 @@ def power(detectable: pd.DataFrame, needed: pd.DataFrame, observed: float) -> Ch
         for row in needed.itertuples()
         if not math.isnan(row.n1)
     ]
+    lost = [
+        f"{100 * row.rejected_constant / max(row.rejected, 1):.0f} % (δ = {row.effect:.2f}, n = {row.n1} and {row.n2})"
+        for row in flat.itertuples()
+    ]
     return Check(
         "power",
         "Which difference could have been detected with 80 % power, and how many users would smaller ones need?",
         "Simulation with an exponentially tilted distribution of ΔB, four tests; noncentral t for the n (Cohen 1988).",
         f"Smallest detectable δ (hit) over the tests: {'; '.join(found)}. Needed: {'; '.join(wanted)}. Largest |δ| "
-        f"of the hit rows: {observed:.3f}.",
+        f"of the hit rows: {observed:.3f}. Welch's test on a group without variation makes {'; '.join(lost)} of its "
+        f"detections.",
         "“Not detected” in these tables says little about differences below these sizes, neither that there are "
-        "some nor that there are none.",
+        "some nor that there are none. A detection that rests on a group whose users all have one value rests on a "
+        "variance taken for 0.",
     )
 
 

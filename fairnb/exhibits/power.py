@@ -99,6 +99,7 @@ def curves(simulated: pd.DataFrame, null: power.Values, experiment: Experiment) 
         f"higher. Permutation: {_PERMUTATIONS} labellings. {source(experiment, 'lastfm1k')}"
     )
     columns = ["attribute", "n1", "n2", "effect", "test", "replicates", "rejected", "rate", "low", "high", "formula"]
+    columns += ["constant", "rejected_constant"]
     return Exhibit("power_curves", "Power", caption, simulated[columns], figure=figure)
 
 
@@ -139,6 +140,18 @@ def false_positives(simulated: pd.DataFrame, levels: power.Values, experiment: E
         f"theory gives for so many replicates. {source(experiment, 'lastfm1k')}"
     )
     return Exhibit("false_positives", "False positives", caption, data, shown, labels=1)
+
+
+def on_constant_groups(simulated: pd.DataFrame, effect: float = 0.1) -> pd.DataFrame:
+    """Tell how many of Welch's detections of an effect are made where a group has no variation.
+
+    Returns
+    -------
+    DataFrame
+        ``n1``, ``n2``, ``effect``, ``rejected``, ``rejected_constant``; a row per design that simulates the effect.
+    """
+    rows = simulated[(simulated["test"] == "welch") & ((simulated["effect"] - effect).abs() < 1e-9)]
+    return rows[["n1", "n2", "effect", "rejected", "rejected_constant"]].reset_index(drop=True)
 
 
 def detectable(simulated: pd.DataFrame, null: power.Values, experiment: Experiment) -> Exhibit:
