@@ -157,6 +157,10 @@ def test_false_positives_and_power_are_said_with_their_numbers():
     text = findings.power(detectable, needed, flat, 0.1612).result
     assert "Largest |δ| of the hit rows: 0.161" in text
     assert "0 % (δ = 0.10, n = 45 and 35)" in text
+    far = simulated.assign(formula=simulated["formula"] + 0.5)
+    assert power.detectable(far, null, FEW).data["holds_to"].isna().all()
+    close = simulated.assign(formula=simulated["rate"] + 0.019)
+    assert (power.detectable(close, null, FEW).data["holds_to"] >= 0.09).all()
     lost = detectable.assign(by_simulation=math.nan)
     assert "n = 45 and 35: not reached" in findings.power(lost, needed, flat, 0.1).result
 

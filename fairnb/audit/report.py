@@ -20,8 +20,8 @@ __all__ = ["Check", "report"]
 
 _UNITS = range(1, 11)
 _SHOWN = 6
-# Pairs of sizes, over all units, up to which a search ends within about a minute.
-_MOST_PAIRS = 4000
+# A search of so much (see `_effort`) ends within about two minutes.
+_MOST_EFFORT = 4000
 _MOST_WIDER = 10
 _OWN_ROLES = re.compile(r"group[0-9]+|n[0-9]*|delta|p")
 _DDOF = {0: "population", 1: "sample"}
@@ -39,17 +39,25 @@ class _Block:
     skipped: str
 
     def best(self) -> tuple[str, Hypothesis] | None:
-        """Return the column and the hypothesis that fit most rows, the smallest unit first."""
-        ranked = [
-            (-row.fitting, row.unit, row.n1 + row.n2, spread, place)
-            for spread, table in self.found.items()
-            for place, row in enumerate(table.itertuples())
-        ]
-        if not ranked:
+        """Return the column and hypothesis that fit most rows, of the smallest unit; None if several sizes fit then."""
+        told = {spread: table for spread, table in self.found.items() if len(_sizes_of(table)) == 1}
+        if not told:
             return None
-        *_, spread, place = min(ranked)
-        row = self.found[spread].iloc[place]
+        spread = max(told, key=lambda name: int(told[name]["fitting"].iloc[0]))
+        row = told[spread].sort_values("unit", kind="stable").iloc[0]
         return spread, Hypothesis(**{field.name: row[field.name] for field in fields(Hypothesis)})
+
+    def why_not(self) -> str:
+        """Say why there is no best hypothesis."""
+        if self.skipped or all(table.empty for table in self.found.values()):
+            return self.skipped or "no hypothesis fits (see dispersion and test)"
+        return "several sizes fit (see dispersion and test)"
+
+
+def _sizes_of(table: pd.DataFrame) -> set[tuple[int, int]]:
+    """Return the pairs of sizes that fit with the smallest unit; a larger unit fits more easily."""
+    smallest = table[table["unit"] == table["unit"].min()]
+    return set(zip(smallest["n1"], smallest["n2"], strict=True))
 
 
 def report(
@@ -191,8 +199,11 @@ def _searched(
         skipped = "no column of dispersions is printed"
     elif known and not (min(n1, n2) >= 2 and max(n1, n2) <= largest):
         skipped = f"n = {n1:g} and {n2:g} are printed; sizes from 2 to {largest} are tried; see --largest"
-    elif not known and (pairs := _pairs(rows, units, largest, total)) > _MOST_PAIRS:
-        skipped = f"the means alone allow {pairs:,} pairs of sizes; narrow them with --total, --unit or --largest"
+    elif not known:
+        pairs, effort = _effort(rows, units, largest, total, bound)
+        if effort > _MOST_EFFORT:
+            narrow = "narrow with --total, --unit or --largest"
+            skipped = f"the means alone allow {pairs:,} pairs of sizes, too much to search; {narrow}"
     found = {}
     for spread in spreads:
         if skipped or not rows[spread].notna().any():
@@ -230,12 +241,19 @@ def _constant(rows: pd.DataFrame, name: str) -> float:
     return float(values[0]) if len(values) == 1 else math.nan
 
 
-def _pairs(rows: pd.DataFrame, units: range, largest: int, total: int | None) -> int:
-    found = 0
+def _effort(rows: pd.DataFrame, units: range, largest: int, total: int | None, bound: float) -> tuple[int, float]:
+    """Count the pairs of sizes that the means allow, and weigh each by the sums and sums of squares to go through."""
+    pairs, effort = 0, 0.0
+    grain1, grain2 = (10.0 ** -rows[f"{name}_places"].max() for name in ("group1", "group2"))
     for unit in units:
-        n1, n2 = (set(_sizes(rows, name, unit, largest)) for name in ("group1", "group2"))
-        found += len(n1) * len(n2) if total is None else len({total - n for n in n1} & n2)
-    return found
+        second = set(_sizes(rows, "group2", unit, largest))
+        for n1 in _sizes(rows, "group1", unit, largest):
+            partners = second if total is None else second & {total - n1}
+            pairs += len(partners)
+            squares = 1 + n1 * (unit * bound) ** 2 / 3000
+            sums = sum(max(1.0, n2 * unit * grain2) for n2 in partners)
+            effort += squares * max(1.0, n1 * unit * grain1) * sums
+    return pairs, effort
 
 
 def _sizes(rows: pd.DataFrame, name: str, unit: int, largest: int) -> list[int]:
@@ -375,7 +393,7 @@ def _dispersion(blocks: Sequence[_Block], spreads: Sequence[str], units: range, 
             parts.append(f"values of users up to {block.bound:g} in size are taken, as the printed cells need")
         found.append((block.name, "; ".join(parts)))
     result = _by_block(found)
-    if any(block.found and not block.best() for block in blocks):
+    if any(block.found and all(table.empty for table in block.found.values()) for block in blocks):
         result += f" Where nothing fits: --bound (now {bound:g}) and --largest widen what is tried."
     single = any(
         len(table[["formula", "ddof"]].drop_duplicates()) == 1 for block in blocks for table in block.found.values()
@@ -400,7 +418,13 @@ def _told(block: _Block, spread: str) -> str:
     same = table[(table[["unit", "n1", "n2"]] == first[["unit", "n1", "n2"]]).all(axis=1)]
     formulas = dict.fromkeys(f"{row.formula} ({_DDOF[row.ddof]})" for row in same.itertuples())
     tests = " or ".join(f"{test.title()}'s" for test in sorted(set(same["test"]))) + " test"
-    more = f"; {len(table) - len(same)} others fit, with larger units or sizes" if len(table) > len(same) else ""
+    sizes = len(_sizes_of(table))
+    more = (
+        f"; {len(table) - len(same)} more with larger units or other sizes fit as well"
+        if len(table) > len(same)
+        else ""
+    )
+    more += f" ({sizes:,} pairs of sizes with unit {first['unit']}, so n is not told)" if sizes > 1 else ""
     return (
         f"n = {first['n1']} and {first['n2']}, unit {first['unit']}, {' or '.join(formulas)}, "
         f"{'no p is printed that would tell the test' if block.rows['p'].isna().all() else tests}: "
@@ -408,7 +432,7 @@ def _told(block: _Block, spread: str) -> str:
     )
 
 
-def _together(printed: Printed, blocks: Iterable[_Block]) -> Check:
+def _together(printed: Printed, blocks: Sequence[_Block]) -> Check:
     found, made = [], 0
     for block in blocks:
         best = block.best()
@@ -419,9 +443,13 @@ def _together(printed: Printed, blocks: Iterable[_Block]) -> Check:
         for row in odd.itertuples():
             columns = ", ".join(_name(printed, cell) for cell in row.cells.split(", "))
             found.append(f"line {printed.lines[row.row]}, column {columns}: {row.why}")
-    result = "; ".join(found) + "." if found else f"Every row of {made} blocks goes together."
+    result = (
+        "; ".join(found) + "."
+        if found
+        else f"Every row goes together; blocks that could be checked: {made} of {len(blocks)}."
+    )
     if not made:
-        result = "Cannot be made: no numbers of users and formula were found (see dispersion and test)."
+        result = f"Cannot be made: {'; '.join(dict.fromkeys(block.why_not() for block in blocks))}."
     return Check(
         "cells that do not go together",
         "Are there rows whose cells cannot have come from the same users?",
@@ -505,11 +533,10 @@ def _detectable(blocks: Iterable[_Block], alpha: float) -> Check:
         n1, n2 = block.n
         source = "printed"
         if not (math.isfinite(n1) and math.isfinite(n2)) and best:
-            n1, n2, source = best[1].n1, best[1].n2, "found"
+            n1, n2, source = best[1].n1, best[1].n2, f"found with unit {best[1].unit}"
         column = "sd" if "sd" in block.rows.columns else best[0] if best else ""
         if not (math.isfinite(n1) and math.isfinite(n2)):
-            why = block.skipped or "no hypothesis fits (see dispersion and test)"
-            found.append((block.name, f"no n printed and none found: {why}"))
+            found.append((block.name, f"no n printed and none found: {block.why_not()}"))
             continue
         sds = block.rows[column].dropna() if column else pd.Series(dtype=float)
         users = f"n = {n1:g} and {n2:g} ({source})"

@@ -19,6 +19,7 @@ _MARKS = {"student": "o", "welch": "s", "mann-whitney": "^", "permutation": "D"}
 # Replicates of the costlier tests; their intervals say how sure the rates are.
 _BOOTSTRAP_REPLICATES = 1_000
 _PERMUTATIONS = 999
+_NEAR = 0.02
 
 
 def designs() -> dict[str, tuple[int, int]]:
@@ -171,6 +172,7 @@ def detectable(simulated: pd.DataFrame, null: power.Values, experiment: Experime
                     "by_simulation": power.crossing(part["effect"], part["rate"]),
                     "by_formula": formula,
                     "largest_gap": float((part["rate"] - part["formula"]).abs().max()),
+                    "holds_to": _holds_to(part),
                 }
             )
     data = pd.DataFrame(rows)
@@ -180,15 +182,23 @@ def detectable(simulated: pd.DataFrame, null: power.Values, experiment: Experime
             "test": data["test"],
             "by simulation": [decimals(value, 3) or "not reached" for value in data["by_simulation"]],
             "by formula": [decimals(value, 3) for value in data["by_formula"]],
-            "largest gap of the curves, points": [decimals(100 * value, 1) for value in data["largest_gap"]],
+            "formula holds to δ": [decimals(value, 2) for value in data["holds_to"]],
+            "largest gap, points": [decimals(100 * value, 1) for value in data["largest_gap"]],
         }
     )
     caption = (
         f"Smallest δ (hit) that is detected with 80 % power at α = {experiment.alpha:g}. By simulation: where the "
-        "curve crosses 80 %; by formula: noncentral t with the standard deviations of both distributions. The gap "
+        "curve crosses 80 %; by formula: noncentral t with the standard deviations of both distributions. "
+        f"formula holds to: up to this δ the power by both is within two points. The gap "
         f"is that of power by simulation and by formula, in percentage points. {source(experiment, 'lastfm1k')}"
     )
     return Exhibit("detectable", "Smallest detectable difference", caption, data, shown, labels=1)
+
+
+def _holds_to(part: pd.DataFrame) -> float:
+    """Return the effect up to which formula and simulation are within two points; NaN if not even at 0."""
+    near = ((part["rate"] - part["formula"]).abs() <= _NEAR).cumprod().astype(bool)
+    return float(part.loc[near, "effect"].max()) if near.any() else np.nan
 
 
 def needed(null: power.Values, experiment: Experiment) -> Exhibit:
