@@ -27,7 +27,7 @@ from fairnb.cli import join_pairs
 from fairnb.settings import load_plan
 
 START, NSD, INTRINSIC, FIGURES = NAMES
-COMMANDS = ["reproduce", "run", "list", "doctor", "template", "data"]
+COMMANDS = ["reproduce", "run", "list", "audit", "doctor", "template", "data"]
 COMMANDS += [f"data {name}" for name in ("list", "get", "check", "make-sample", "import-released")]
 
 

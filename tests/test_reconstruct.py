@@ -3,10 +3,12 @@
 import math
 from dataclasses import asdict
 from functools import lru_cache
+from itertools import product
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from fairnb import paths, statistics
 from fairnb.audit import reconstruct
@@ -122,6 +124,66 @@ def test_in_most_settings_nothing_else_is_found_and_hardly_ever_other_sizes():
     assert elsewhere <= 0.01 * SETTINGS
 
 
+def found_by_trying_all(row: dict[str, float], one: Hypothesis) -> bool:
+    """Whether any whole sums and sums of squares give a printed row: all of them are tried, none is derived."""
+    half = {name: 0.5 * 10.0**-places + 1e-9 for name, places in PLACES.items()}
+    ns, total, unit = (one.n1, one.n2), one.n1 + one.n2, one.unit
+    sums = [
+        [m for m in range(-n * unit, n * unit + 1) if abs(m / (n * unit) - row[name]) <= half[name]]
+        for n, name in zip(ns, ("group1", "group2"), strict=True)
+    ]
+    for pair in product(*sums):
+        gap = pair[0] / (one.n1 * unit) - pair[1] / (one.n2 * unit)
+        if abs(gap - row["delta"]) > half["delta"]:
+            continue
+        deviations = []
+        for m, n in zip(pair, ns, strict=True):
+            q = np.arange(n * unit**2 + 1)
+            q = q[(q % 2 == m % 2) & (q * n >= m * m) & (q >= abs(m))]
+            deviations.append(np.maximum((q - m * m / n) / unit**2, 0.0))
+        ss1, ss2 = deviations[0][:, None], deviations[1]
+        v1, v2 = ss1 / (one.n1 - one.ddof), ss2 / (one.n2 - one.ddof)
+        sd = {
+            "pooled SD": np.sqrt((ss1 + ss2) / (total - 2 * one.ddof)),
+            "SD over all users": np.sqrt((ss1 + ss2 + one.n1 * one.n2 / total * gap**2) / (total - one.ddof)),
+            "mean of the two SDs": (np.sqrt(v1) + np.sqrt(v2)) / 2,
+            "root of the mean variance": np.sqrt((v1 + v2) / 2),
+        }[one.formula]
+        first, second = np.nonzero(np.abs(sd - row["sd"]) <= half["sd"])
+        sds = np.sqrt(ss1[first, 0] / (one.n1 - 1)), np.sqrt(ss2[second] / (one.n2 - 1))
+        with np.errstate(all="ignore"):
+            p = stats.ttest_ind_from_stats(
+                gap, sds[0], one.n1, 0.0, sds[1], one.n2, equal_var=one.test == "student"
+            ).pvalue
+        if (np.abs(p - row["p"]) <= half["p"]).any():
+            return True
+    return False
+
+
+def test_whatever_is_found_beside_the_true_setting_can_have_made_every_row():
+    rows = 0
+    for truth, users, frame in searched():
+        for other in hypotheses(frame):
+            if other != coarse(truth, users):
+                rows += len(users)
+                assert all(found_by_trying_all(printed_row(x, y, truth), other) for x, y in users), (truth, other)
+    assert rows
+
+
+def test_fits_says_what_trying_all_whole_numbers_says():
+    rng = np.random.default_rng(5)
+    said = []
+    for truth, users, _ in searched()[:80]:
+        names = str(rng.choice(FORMULAS)), int(rng.integers(2)), str(rng.choice(TESTS))
+        one = Hypothesis(truth.n1, truth.n2, coarse(truth, users).unit, *names)
+        rows = pd.DataFrame([printed_row(x, y, truth) for x, y in users[:5]])
+        fitting = reconstruct.fits(rows, one, spread="sd").tolist()
+        assert fitting == [found_by_trying_all(row, one) for row in rows.to_dict("records")], (truth, one)
+        said += fitting
+    assert said.count(True) >= 20
+    assert said.count(False) >= 20
+
+
 def test_sizes_are_found_without_their_total_too():
     exact = 0
     for truth, users, _ in searched()[:40]:
@@ -218,6 +280,14 @@ def test_a_constant_group_fits_welch_and_two_constant_groups_have_no_p():
     assert reconstruct.fits(row, one, spread="sd").tolist() == [True]
     both = table(p=[0.5], sd=[0.0])
     assert reconstruct.fits(both, Hypothesis(7, 7, 1, *FORMULAS[:1], 1, "welch"), spread="sd").tolist() == [False]
+
+
+@pytest.mark.parametrize("test", TESTS)
+def test_two_constant_groups_with_different_means_print_a_p_of_zero(test):
+    """SciPy divides by a standard error of 0 there, and returns 0."""
+    one = Hypothesis(7, 9, 1, "pooled SD", 1, test)
+    rows = table(group1=[1.0, 1.0], group2=[0.0, 0.0], delta=[1.0, 1.0], p=[0.0, 0.5], sd=[0.0, 0.0])
+    assert reconstruct.fits(rows, one, spread="sd").tolist() == [True, False]
 
 
 def test_formulas_over_group_means_are_told():

@@ -247,6 +247,8 @@ def _p(gap: float, ss1: Array, ss2: Array, hypothesis: Hypothesis) -> Array:
             parts = ss1 / (n1 - 1) / n1, ss2 / (n2 - 1) / n2
             error = np.sqrt(parts[0] + parts[1])
             df = (parts[0] + parts[1]) ** 2 / (parts[0] ** 2 / (n1 - 1) + parts[1] ** 2 / (n2 - 1))
+            # Without any variance every df gives p = 0 to different means, and none to equal ones.
+            df = np.where(error > 0, df, 1.0)
         p: Array = 2 * stats.t.sf(np.abs(gap) / error, df)
     return p
 

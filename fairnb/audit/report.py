@@ -291,14 +291,26 @@ def _granularity(printed: Printed, blocks: Iterable[_Block], units: range, large
             parts.append(f"with n1 + n2 = {total}: {_some(pairs) if pairs else 'no pair of sizes'}")
         found.append((block.name, "; ".join(parts)))
     tried = f"{units[0]} to {units[-1]}" if len(units) > 1 else str(units[0])
+    texts = [part for _, text in found for part in text.split("; ") if ": " in part]
+    if texts and all("nothing tried" in text for text in texts):
+        consequence = (
+            "Print names no size here: the groups are larger than what was tried, or users' values come in no common "
+            "steps, as those of a Jaccard similarity do."
+        )
+    elif any("n·u = " in text for text in texts):
+        consequence = (
+            "A size that is not listed cannot have made all the means, if users' values are whole multiples of 1/u. A "
+            "multiple of a size that is listed always can, so the list alone names no size."
+        )
+    else:
+        consequence = "The printed n were taken as they are." if texts else "Nothing follows."
     return Check(
         "granularity",
         "Which numbers of users make the printed means possible?",
         f"GRIM (Brown & Heathers 2017): a sum over users is a whole number of units 1/u, so a mean is a whole number "
         f"divided by n·u; u = {tried}, n from 2 to {largest}.",
         _by_block(found),
-        "A size that is not listed cannot have made all the means. A multiple of a size that is listed always can, "
-        "so the list alone names no size.",
+        consequence,
     )
 
 
