@@ -297,7 +297,7 @@ def audit(
     block: Annotated[str, typer.Option(metavar="COLUMNS", help="Split rows by these, such as attribute,notion.")] = "",
     total: Annotated[int | None, typer.Option(min=4, help="Users of both groups together.")] = None,
     unit: Annotated[int | None, typer.Option(min=1, help="3 for HitRate@3; 1 to 10 if not given.")] = None,
-    largest: Annotated[int, typer.Option(min=2, help="Largest group to try.")] = 200,
+    largest: Annotated[int, typer.Option(min=2, max=2000, help="Largest group to try.")] = 200,
     bound: Annotated[float, typer.Option(help="Largest size of a user's value.")] = 1.0,
     table: Annotated[Path | None, typer.Option("--csv", help="Write the checks to this file, too.")] = None,
 ) -> None:

@@ -363,6 +363,18 @@ class Experiment(BaseModel):
             raise ValueError("expected mean, or one or more rising whole ages such as 24 or 24,34")
         return ",".join(map(str, ages))
 
+    @field_validator("curve")
+    @classmethod
+    def _is_a_row(cls, value: str) -> str:
+        known = (("gender", "age"), NOTIONS, ICLS, SAMPLINGS, BENEFITS)
+        words = value.split()
+        if len(words) != len(known) or any(word not in names for word, names in zip(words, known, strict=True)):
+            raise ValueError(
+                "no row of Table 2; expected attribute, notion, ICL style, sampling and benefit, such as "
+                "gender NCSD 0-shot recent-frequent hit"
+            )
+        return " ".join(words)
+
     @field_validator("attributes", "stratify")
     @classmethod
     def _names_differ(cls, value: str) -> str:

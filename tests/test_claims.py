@@ -1,5 +1,6 @@
 """Claims: quotations that the paper has, checks that can come out either way, and no typed verdict."""
 
+import math
 import re
 from dataclasses import replace
 
@@ -112,6 +113,23 @@ def test_intrinsic_difference_is_detected_where_there_is_one(evidence):
     assert verdict("intrinsic_difference_detected", rows, evidence) == claims.NOT_SUPPORTED
     strong = replace(evidence, intrinsic=evidence.intrinsic.assign(p_permutation=1e-4))
     assert verdict("intrinsic_difference_detected", rows, strong) == claims.SUPPORTED
+
+
+def test_what_was_not_tested_cannot_be_checked(evidence):
+    untested = replace(
+        changed(evidence, p=math.nan, note="n < 50 in Old: described, not tested"),
+        intrinsic=evidence.intrinsic.assign(p_permutation=math.nan),
+    )
+    row = "Table 2: gender NSD 0-shot rand hit"
+    for check, rows in (
+        ("detected", row),
+        ("not_detected", row),
+        ("some_row_detected", "Table 2: age"),
+        ("intrinsic_difference_detected", "Table 4: all"),
+    ):
+        assert verdict(check, rows, untested) == claims.NOT_CHECKABLE
+    # The means are as printed all the same.
+    assert verdict("row_as_printed", row, untested) == claims.SUPPORTED
 
 
 def test_signs_of_age_are_those_of_gender_where_they_are(evidence):

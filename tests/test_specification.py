@@ -8,7 +8,6 @@ from statsmodels.stats.anova import anova_lm
 
 from fairnb import fairness, released, specification
 from fairnb.errors import ParameterError
-from fairnb.exhibits import specification as exhibits
 from fairnb.settings import PAPER, Experiment
 
 FEW = Experiment(permutations=200)
@@ -139,13 +138,7 @@ def test_three_groups_are_refused_by_name():
         specification.curve(released.read_places("lastfm1k"), FEW, [fairness.INTERSECTION])
 
 
-@pytest.mark.parametrize("text", ["", "gender", "gender NSD 0-shot rand hat", "gender NSD 0-shot rand hit extra"])
+@pytest.mark.parametrize("text", ["", "gender", "gender NSD 0-shot random hat", "gender NSD 0-shot random hit extra"])
 def test_a_row_that_is_none_is_named(text):
     with pytest.raises(ParameterError, match=r"^curve = .*no row of Table 2; expected"):
-        exhibits.chosen_row(text)
-
-
-def test_short_and_long_names_of_samplings_mean_the_same_row():
-    assert exhibits.chosen_row("age NSD ICL-1 rec-freq rank") == exhibits.chosen_row(
-        "age NSD ICL-1 recent-frequent rank"
-    )
+        Experiment(curve=text)

@@ -307,8 +307,8 @@ def claims(verdicts: pd.DataFrame) -> Check:
         "One check in code per sentence of the abstract and sections 5 and 6 (data/published/claims.csv).",
         f"Of {len(verdicts)} sentences {counts.get(SUPPORTED, 0)} are supported, {counts.get(NOT_SUPPORTED, 0)} are "
         f"not ({ids[NOT_SUPPORTED]}), {counts.get(NOT_CHECKABLE, 0)} cannot be checked ({ids[NOT_CHECKABLE]}).",
-        "Read the reasons in the table: most of what is not supported speaks of significance where no difference was "
-        "detected at this number of users, or of the age half of Table 4.",
+        "The reasons stand in the table. A sentence that these numbers do not carry may still be true, and one that "
+        "they carry may be read for more than it says.",
     )
 
 

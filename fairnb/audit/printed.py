@@ -168,7 +168,8 @@ def read(file: Path, roles: Mapping[str, str] | None = None) -> Printed:
 
 def _text(file: Path, remarks: list[str]) -> str:
     if not file.is_file():
-        raise DataError(f"{file}: no such file; expected a table as CSV, one line a row; {_HINT}")
+        what = "a folder" if file.is_dir() else "no such file"
+        raise DataError(f"{file}: {what}; expected a table as CSV, one line a row; {_HINT}")
     try:
         content = file.read_bytes()
     except OSError as error:

@@ -10,12 +10,11 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from fairnb import specification
-from fairnb.errors import ParameterError
-from fairnb.exhibits.charts import SCENARIOS, style
+from fairnb.exhibits.charts import style
 from fairnb.exhibits.evaluated import dataset_label
 from fairnb.exhibits.exhibit import Exhibit, decimals
 from fairnb.exhibits.tables import SAMPLING_LABELS
-from fairnb.settings import BENEFITS, NOTIONS, Experiment
+from fairnb.settings import Experiment
 
 CHOICE_LABELS = {
     "ground_truth": "ground truth",
@@ -38,30 +37,6 @@ def _source(experiment: Experiment) -> str:
     )
 
 
-def chosen_row(text: str) -> dict[str, str]:
-    """Read which row of Table 2 the curve is drawn for.
-
-    Parameters
-    ----------
-    text : str
-        Attribute, notion, ICL style, sampling and benefit, such as ``gender NCSD 0-shot recent-frequent hit``.
-
-    Raises
-    ------
-    ParameterError
-        If it is no such row.
-    """
-    full = {short: name for name, short in SAMPLING_LABELS.items()}
-    words = [full.get(word, word) for word in text.split()]
-    known = [("gender", "age"), NOTIONS, {icl for _, icl in SCENARIOS}, SAMPLING_LABELS, BENEFITS]
-    if len(words) != len(known) or any(word not in names for word, names in zip(words, known, strict=False)):
-        raise ParameterError(
-            f"curve = {text!r}: no row of Table 2; expected attribute, notion, ICL style, sampling and benefit, such "
-            f"as gender NCSD 0-shot recent-frequent hit"
-        )
-    return dict(zip(specification.ROW, words, strict=True))
-
-
 def curve(specifications: Mapping[str, pd.DataFrame], experiment: Experiment) -> Exhibit:
     """Draw the specification curve of one row of Table 2, a column of panels per data set.
 
@@ -77,7 +52,7 @@ def curve(specifications: Mapping[str, pd.DataFrame], experiment: Experiment) ->
     Exhibit
         Its data: one row per δ, the choices behind it, p of each test, and whether it is the released code's.
     """
-    row = chosen_row(experiment.curve)
+    row = dict(zip(specification.ROW, experiment.curve.split(), strict=True))
     parts = {name: _one_row(frame, row) for name, frame in specifications.items()}
     parts = {name: part for name, part in parts.items() if len(part)}
     data = pd.concat([part.assign(dataset=name) for name, part in parts.items()], ignore_index=True)
