@@ -185,7 +185,7 @@ def test_a_volatile_output_is_not_kept(good):
 def test_a_second_run_makes_every_byte_again(good):
     root = good["root"]
     assert snapshot(root / "figures", root / "notebooks") == good["published"]
-    assert len(good["published"]) == 6 + 3 * 4  # the notebooks of the other experiment stay as they are
+    assert len(good["published"]) == 7 + 3 * 4  # the notebooks of the other experiment stay as they are
     folder = good["second"].folder
     assert folder.parent == root / "runs"
     assert folder.name.startswith("again-")
