@@ -47,8 +47,8 @@ def sizes(found: pd.DataFrame) -> Check:
         + f". {int(found['fitting'].sum())} of {int(found['rows'].sum())} row-halves fit"
         + (f"; in {several} blocks other sizes fit as well." if several else "; no other sizes fit both benefits."),
         (
-            f"In NCSD rows by {' and '.join(swapped)} the two columns have changed sizes: the column of a value "
-            "holds the users who do not have it. "
+            f"In NCSD rows by {' and '.join(swapped)} the two columns have changed sizes, as if each held the "
+            "users of the other group. "
             if swapped
             else ""
         )
